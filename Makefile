@@ -1,0 +1,65 @@
+# A fresh clone needs Python 3.11 or newer, and nothing else: `make demo`, `make test`.
+
+PYTHON ?= python3
+VENV = .venv
+BIN = $(VENV)/bin
+PIP_INSTALL = $(BIN)/python -m pip install -qq --progress-bar off --disable-pip-version-check -c constraints.txt
+
+# One stamp per set of extras, inside the environment, so that the commands work in any order.
+DEMO_READY = $(VENV)/.ready-demo
+TEST_READY = $(VENV)/.ready-test
+
+# Tests that need more than `make test` installs carry one of these markers.
+MARKED = torch or atari or browser or docs
+
+# Folders are type-checked as soon as they hold a Python file.
+TYPED = $(foreach folder,src tests validity benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
+
+.DEFAULT_GOAL = help
+.NOTPARALLEL:
+.PHONY: help demo test test-all lint types imports pytest format clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(DEMO_READY) ## install the package, run the demonstration
+	$(BIN)/inferl demo
+
+test: lint types imports pytest ## all checks: lint, types, imports, tests
+
+test-all: $(TEST_READY) ## the tests that need torch, atari, a browser or the built docs (run `make test` first)
+	@status=0; $(BIN)/python -m pytest -q -m "$(MARKED)" || status=$$?; \
+	if [ $$status -eq 5 ]; then echo "test-all: no test is marked $(MARKED) yet"; else exit $$status; fi
+
+lint: $(TEST_READY) ## formatting and lint rules (ruff)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(TEST_READY) ## static types (mypy --strict)
+	$(BIN)/mypy $(TYPED)
+
+imports: $(TEST_READY) ## who may import whom (import-linter)
+	$(BIN)/lint-imports
+
+pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
+	$(BIN)/python -m pytest -n 2 -q -m "not ($(MARKED))"
+
+format: $(TEST_READY) ## rewrite the files in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment, builds and caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("inferl needs Python 3.11 or newer; name one: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[gym,plot]'
+	@touch $@
+
+$(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[test,lint,gym,plot]'
+	@touch $@

@@ -1,0 +1,104 @@
+"""inferl: online statistical inference for reinforcement learning.
+
+Error bars on a policy's value, updated with every transition, in one pass and fixed memory.
+
+A coin that pays 1 or 0 at each step, for ever; future pay is discounted by 0.9, so its value is 5:
+
+>>> import numpy as np, inferl
+>>> evaluator = inferl.Evaluator(inferl.TD(1))
+>>> for reward in np.random.default_rng(0).integers(2, size=2000):
+...     evaluator.observe(features=0, reward=reward, next_features=0, discount=0.9)
+>>> print(evaluator.interval(0))
+5.05 [4.83, 5.27] 95% pointwise, 2 000 transitions
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GTD",
+    "GTD2",
+    "TD",
+    "TDC",
+    "Blocks",
+    "BurnIn",
+    "Constant",
+    "EmphaticTD",
+    "Evaluator",
+    "Field",
+    "Increments",
+    "Interval",
+    "LeastSquares",
+    "Linear",
+    "Multipliers",
+    "NStepTD",
+    "OneHot",
+    "OnlineBootstrap",
+    "Polynomial",
+    "QEvaluation",
+    "Report",
+    "Stack",
+    "Transitions",
+    "environments",
+    "errors",
+    "plots",
+    "sources",
+]
+
+# Where each public name lives; a name that is a module itself is not listed.
+_HOME = {
+    "Transitions": "transitions",
+    "Increments": "increments",
+    "Interval": "interval",
+    "TD": "algorithms",
+    "NStepTD": "algorithms",
+    "EmphaticTD": "algorithms",
+    "QEvaluation": "algorithms",
+    "GTD": "algorithms",
+    "GTD2": "algorithms",
+    "TDC": "algorithms",
+    "Linear": "algorithms",
+    "Field": "algorithms",
+    "Stack": "algorithms",
+    "Multipliers": "multipliers",
+    "Blocks": "multipliers",
+    "Polynomial": "step_sizes",
+    "Constant": "step_sizes",
+    "BurnIn": "bootstrap",
+    "OnlineBootstrap": "bootstrap",
+    "LeastSquares": "least_squares",
+    "Evaluator": "evaluator",
+    "Report": "diagnostics",
+    "OneHot": "features",
+}
+
+if TYPE_CHECKING:
+    from inferl import environments, errors, plots, sources
+    from inferl.algorithms import GTD, GTD2, TD, TDC, EmphaticTD, Field, Linear, NStepTD, QEvaluation, Stack
+    from inferl.bootstrap import BurnIn, OnlineBootstrap
+    from inferl.diagnostics import Report
+    from inferl.evaluator import Evaluator
+    from inferl.features import OneHot
+    from inferl.increments import Increments
+    from inferl.interval import Interval
+    from inferl.least_squares import LeastSquares
+    from inferl.multipliers import Blocks, Multipliers
+    from inferl.step_sizes import Constant, Polynomial
+    from inferl.transitions import Transitions
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used (PEP 562), so that ``import inferl`` is quick."""
+    if name in _HOME:
+        return getattr(import_module(f"inferl.{_HOME[name]}"), name)
+    if name in __all__:
+        return import_module(f"inferl.{name}")
+    raise AttributeError(f"module 'inferl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,123 @@
+"""The base of all algorithms, and what several of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import DataError, SettingError, ShapeError, TargetError
+from inferl.increments import Increments
+from inferl.rows import Floats, Integers
+from inferl.streams import Clock, Steps
+from inferl.transitions import Transitions
+from inferl.vectors import Vectors, one_hot, scale, squared_norm, subtract, terms
+
+__all__ = ["Algorithm", "Carry", "room", "single", "transitions_of"]
+
+Carry = dict[str, Any]  # what is kept between steps: arrays with one row a stream, or rows that wait
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base of all algorithms: d features, p parameters of which the first d are the value's."""
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise SettingError(f"{type(self).__name__} needs at least one feature, not {self.dimension}")
+
+    @property
+    def n_parameters(self) -> int:
+        """Length p of the parameter vector."""
+        return self.dimension
+
+    @property
+    def n_features(self) -> int:
+        """Length of the features, or number of rows of the table."""
+        return self.dimension
+
+    @property
+    def n_terms(self) -> int:
+        """Number of rank-one terms a step."""
+        return 1
+
+    @property
+    def affine(self) -> bool:
+        """Whether increments are affine in the parameters, so that least squares can solve for them."""
+        return True
+
+    @property
+    def delayed(self) -> bool:
+        """Whether a step's increment waits for later steps."""
+        return False
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
+        """Turn steps into increments, each with its place in time, and the carry for the steps to come."""
+        raise NotImplementedError
+
+    def value_form(self, increments: Increments) -> Increments:
+        """Reduce to the d equations whose solution is theta alone; what least squares solves."""
+        return increments
+
+    def check(self, data: Transitions | Increments) -> None:
+        """Refuse data of another kind or dimension."""
+        if not isinstance(data, Transitions):
+            raise ShapeError(f"{type(self).__name__} takes Transitions; Increments are for Linear")
+        if data.ratios.ndim == 2:
+            raise ShapeError(f"there are {data.ratios.shape[1]} columns of ratios; Stack takes several, others one")
+        if not data.tabular and data.features.shape[1] != self.n_features:
+            raise ShapeError(f"features have length {data.features.shape[1]}, but this is {self}")
+        if data.tabular:
+            for name, index in (("features", data.features), ("next_features", data.next_features)):
+                outside = np.flatnonzero(index >= self.n_features)
+                if outside.size:
+                    raise DataError(
+                        f"row {outside[0]}: {name} index is {index[outside[0]]}, but the table of {self} "
+                        f"has rows 0 to {self.n_features - 1}; enlarge it or repair the row"
+                    )
+
+    def pad(self, target: Floats) -> Floats:
+        """Extend targets (k, d) by zeros to (k, p)."""
+        return np.pad(target, ((0, 0), (0, self.n_parameters - target.shape[1])))
+
+    def state_vector(self, state: int) -> Floats:
+        """Turn the number of a state into a target (d,)."""
+        if not 0 <= state < self.dimension:
+            raise TargetError(f"state {state} is outside the table, whose rows are 0 to {self.dimension - 1}")
+        vector = np.zeros(self.dimension)
+        vector[state] = 1.0
+        return vector
+
+    def vectors(self, features: Floats | Integers) -> Vectors:
+        """Read row numbers of a table as unit vectors."""
+        if features.ndim == 1:
+            return one_hot(features.astype(np.int64, copy=False), self.dimension)
+        return features.astype(np.float64, copy=False)
+
+    def features(self, data: Transitions) -> tuple[Vectors, Vectors]:
+        """Return phi and dphi = phi - g phi'."""
+        phi = self.vectors(data.features)
+        return phi, subtract(phi, scale(self.vectors(data.next_features), data.discounts))
+
+
+def transitions_of(steps: Steps) -> Transitions:
+    """Return the data of steps, which `Algorithm.check` has seen to be transitions."""
+    assert isinstance(steps.data, Transitions)
+    return steps.data
+
+
+def single(u: Vectors, v: Vectors, c: Floats, phi: Vectors) -> Increments:
+    """Build increments of one term a step."""
+    size = phi.shape[1] if isinstance(phi, np.ndarray) else phi.size
+    return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), squared_norm(phi))
+
+
+def room(carry: Carry, name: str, slot: Integers, *shape: int) -> Floats:
+    """Copy a carried array, with rows of zeros for the streams that are new."""
+    old = carry.get(name, np.zeros((0, *shape)))
+    new = np.zeros((max(len(old), int(slot.max(initial=-1)) + 1), *shape))
+    new[: len(old)] = old
+    return new

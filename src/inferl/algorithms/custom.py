@@ -1,0 +1,166 @@
+"""Algorithms made of what the user brings: increments, a nonlinear function, or several algorithms side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferl.algorithms.base import Algorithm, Carry, transitions_of
+from inferl.errors import SettingError, ShapeError, TargetError
+from inferl.increments import FieldFunction, FieldIncrements, Increments
+from inferl.rows import Floats
+from inferl.streams import Clock, Steps
+from inferl.transitions import Transitions
+from inferl.vectors import embed, side_by_side
+
+__all__ = ["Field", "Linear", "Stack"]
+
+
+@dataclass(frozen=True)
+class Linear(Algorithm):
+    """The user's own increments: `Evaluator.update` takes `Increments` instead of Transitions.
+
+    >>> Linear(3)
+    Linear(dimension=3)
+    """
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
+        """Pass the data on."""
+        assert isinstance(steps.data, Increments)
+        return steps.data, steps.clock, carry
+
+    def check(self, data: Transitions | Increments) -> None:
+        """Refuse data of another kind or dimension."""
+        if not isinstance(data, Increments):
+            raise ShapeError("Linear takes Increments, for example Increments.dense(matrix, vector), not Transitions")
+        if data.n_parameters != self.dimension:
+            raise ShapeError(f"the increments have {data.n_parameters} parameters, but this is {self}")
+
+
+@dataclass(frozen=True)
+class Field(Algorithm):
+    r"""A nonlinear recursion, theta += alpha W H(theta, transition), for the bootstrap only.
+
+    `function(theta, transition)` returns H for all replicas at once: theta and the result are (R, p), the transition
+    has `features`, `reward`, `next_features`, `discount` and `ratio`. Features may be of any length `n_features`
+    (default p).
+
+    >>> median = Field(1, lambda theta, transition: np.sign(transition.reward - theta))
+    >>> median.affine
+    False
+    """
+
+    function: FieldFunction
+    n_features: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n_features", self.n_features or self.dimension)
+
+    @property
+    def affine(self) -> bool:
+        """H is not affine in theta."""
+        return False
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[FieldIncrements, Clock, Carry]:  # type: ignore[override]
+        """Hand the function on, with the transitions to evaluate it at."""
+        data = transitions_of(steps)
+        scale = np.ones(len(data)) if data.tabular else (data.features**2).sum(axis=1)
+        return FieldIncrements(data, scale, self.function), steps.clock, carry
+
+
+@dataclass(frozen=True, init=False)
+class Stack(Algorithm):
+    """Several algorithms on one stream, their parameters behind each other.
+
+    Each reads its own column of the ratios, so two target policies can be compared on one log: with target
+    ``np.r_[c, -c]`` the interval is that of the difference of their values.
+
+    >>> from inferl import TD
+    >>> Stack(TD(2), TD(2)).dimension
+    4
+    """
+
+    parts: tuple[Algorithm, ...]
+
+    def __init__(self, *parts: Algorithm) -> None:
+        if not parts or any(isinstance(part, Linear | Field | Stack) for part in parts):
+            raise SettingError("Stack takes algorithms that make increments of transitions; not Linear, Field or Stack")
+        if len({part.n_features for part in parts}) > 1:
+            raise SettingError(f"Stack needs algorithms on the same features: {parts}")
+        if any(part.delayed for part in parts) and len({str(getattr(part, "n", 1)) for part in parts}) > 1:
+            raise SettingError("Stack needs algorithms that answer a step at the same time: the same n for all")
+        object.__setattr__(self, "dimension", sum(part.dimension for part in parts))
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of all parameters together."""
+        return sum(part.n_parameters for part in self.parts)
+
+    @property
+    def n_features(self) -> int:
+        """Length of the features, which all parts read."""
+        return self.parts[0].n_features
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the parts wait for later steps."""
+        return self.parts[0].delayed
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
+        """Put the terms of all parts side by side, each in its own coordinates."""
+        data, clock = transitions_of(steps), steps.clock
+        pieces, after = [], {}
+        for i, part in enumerate(self.parts):
+            own = {key.removeprefix(f"{i}."): value for key, value in carry.items() if key.startswith(f"{i}.")}
+            piece, clock, own = part.increments(Steps(self._view(data, i), steps.first, steps.clock), own)
+            pieces.append(piece)
+            after.update({f"{i}.{key}": value for key, value in own.items()})
+        return _stacked(pieces), clock, after
+
+    def value_form(self, increments: Increments) -> Increments:
+        """Reduce each part to its value's equations."""
+        pieces, term, offset = [], 0, 0
+        for part in self.parts:
+            pieces.append(part.value_form(increments.part(term, part.n_terms, offset, part.n_parameters)))
+            term, offset = term + part.n_terms, offset + part.n_parameters
+        return _stacked(pieces)
+
+    def check(self, data: Transitions | Increments) -> None:
+        """Let every part check its view of the data."""
+        if not isinstance(data, Transitions):
+            raise ShapeError("Stack takes Transitions; Increments are for Linear")
+        if data.ratios.ndim == 2 and data.ratios.shape[1] != len(self.parts):
+            raise ShapeError(f"there are {data.ratios.shape[1]} columns of ratios for {len(self.parts)} algorithms")
+        for i, part in enumerate(self.parts):
+            part.check(self._view(data, i))
+
+    def pad(self, target: Floats) -> Floats:
+        """Extend each part's share of targets (k, d) by its zeros."""
+        shares = np.split(target, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
+        return np.concatenate([part.pad(share) for part, share in zip(self.parts, shares, strict=True)], axis=1)
+
+    def state_vector(self, state: int) -> Floats:
+        """A state's number does not say whose value is meant."""
+        raise TargetError(f"state {state} has {len(self.parts)} values here; pass a vector, such as np.r_[c, -c]")
+
+    def _view(self, data: Transitions, i: int) -> Transitions:
+        """Let part i see its own column of the ratios."""
+        return data if data.ratios.ndim == 1 else data.with_ratios(data.ratios[:, i])
+
+
+def _stacked(pieces: list[Increments]) -> Increments:
+    """Put increments of the same steps side by side, as one with a block-diagonal matrix."""
+    p = sum(piece.n_parameters for piece in pieces)
+    offsets = np.cumsum([0] + [piece.n_parameters for piece in pieces])[:-1].tolist()
+    u = side_by_side([embed(piece.u, offset, p) for piece, offset in zip(pieces, offsets, strict=True)])
+    v = side_by_side([embed(piece.v, offset, p) for piece, offset in zip(pieces, offsets, strict=True)])
+    return Increments(
+        u,
+        v,
+        np.concatenate([piece.c for piece in pieces], axis=1),
+        np.concatenate([piece.damping for piece in pieces]),
+        np.max([piece.scale for piece in pieces], axis=0),
+    )

@@ -1,0 +1,145 @@
+r"""Gradient temporal differences: stable off-policy, at the price of a second vector of parameters.
+
+The parameters are (theta, y). y tracks the expected TD error, theta descends along it. The first term of every
+increment is the equation of y, u = (0, x phi), v = (rho dphi, ...), c = rho r; with y's own part left out it is the
+equation of theta that least squares solves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferl.algorithms.base import Algorithm, Carry, transitions_of
+from inferl.errors import SettingError
+from inferl.increments import Increments
+from inferl.rows import Floats
+from inferl.streams import Clock, Steps
+from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract, terms
+
+__all__ = ["GTD", "GTD2", "TDC"]
+
+
+@dataclass(frozen=True)
+class _Gradient(Algorithm):
+    """What GTD, GTD2 and TDC share; `auxiliary_step` x is the step size of y relative to theta's."""
+
+    auxiliary_step: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.auxiliary_step > 0:
+            raise SettingError(f"auxiliary_step is {self.auxiliary_step}; it must be positive")
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of (theta, y)."""
+        return 2 * self.dimension
+
+    @property
+    def n_terms(self) -> int:
+        """One for y, one for theta."""
+        return 2
+
+    def value_form(self, increments: Increments) -> Increments:
+        """Keep the first term, without y."""
+        d = self.dimension
+        u, v = slice_of(increments.u, d, 2 * d, 0, 1), slice_of(increments.v, 0, d, 0, 1)
+        return Increments(u, v, increments.c[:, :1], np.zeros(d), increments.scale)
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
+        """Return the terms of y and of theta."""
+        data = transitions_of(steps)
+        phi, dphi = self.features(data)
+        parts = self._terms(phi, dphi, data.ratios, data.rewards)
+        u, v, c = zip(*parts, strict=True)
+        damping = np.repeat([0.0, self._damping()], self.dimension)
+        increments = Increments(terms(u), terms(v), np.stack(c, axis=1), damping, squared_norm(phi))
+        return increments, steps.clock, carry
+
+    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
+        raise NotImplementedError
+
+    def _damping(self) -> float:
+        return 0.0
+
+    def _theta(self, x: Vectors) -> Vectors:
+        return embed(x, 0, 2 * self.dimension)
+
+    def _y(self, x: Vectors) -> Vectors:
+        return embed(x, self.dimension, 2 * self.dimension)
+
+
+@dataclass(frozen=True)
+class GTD(_Gradient):
+    r"""Gradient TD of 2008: stochastic descent on the norm of the expected update (NEU).
+
+    .. math:: y \mathrel{+}= x (\rho \delta \phi - y), \quad \theta \mathrel{+}= \rho\, d\phi\, (\phi \cdot y),
+              \quad \delta = r - d\phi \cdot \theta
+
+    Slow where features are short or correlated; GTD2 and TDC are better scaled.
+
+    >>> GTD(10).n_parameters
+    20
+    """
+
+    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+        x, against = self.auxiliary_step, self._theta(scale(dphi, rho))
+        return [
+            (self._y(scale(phi, x)), against, rho * reward),
+            (against, self._y(scale(phi, -1.0)), 0.0 * reward),
+        ]
+
+    def _damping(self) -> float:
+        return self.auxiliary_step
+
+
+@dataclass(frozen=True)
+class GTD2(_Gradient):
+    r"""Gradient TD, version 2: stochastic descent on the mean squared projected Bellman error (MSPBE).
+
+    .. math:: y \mathrel{+}= x \phi (\rho \delta - \phi \cdot y), \quad
+              \theta \mathrel{+}= \rho\, d\phi\, (\phi \cdot y), \quad \delta = r - d\phi \cdot \theta
+
+    >>> GTD2(10, auxiliary_step=4).n_parameters
+    20
+    """
+
+    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+        x, against, minus_phi = self.auxiliary_step, self._theta(scale(dphi, rho)), self._y(scale(phi, -1.0))
+        return [
+            (self._y(scale(phi, x)), subtract(against, minus_phi), rho * reward),
+            (against, minus_phi, 0.0 * reward),
+        ]
+
+
+@dataclass(frozen=True)
+class TDC(_Gradient):
+    r"""TD with gradient correction: a TD step, less the part that makes TD unstable off-policy.
+
+    .. math:: y \mathrel{+}= x \phi (\rho \delta - \phi \cdot y), \quad
+              \theta \mathrel{+}= \rho \delta \phi - \rho\, g \phi' (\phi \cdot y), \quad
+              \delta = r - d\phi \cdot \theta
+
+    >>> TDC(10).n_parameters
+    20
+    """
+
+    @property
+    def n_terms(self) -> int:
+        """One for y, two for theta."""
+        return 3
+
+    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+        x, in_y, discounted_next = self.auxiliary_step, self._y(phi), subtract(phi, dphi)
+        return [
+            (
+                self._y(scale(phi, x)),
+                subtract(self._theta(scale(dphi, rho)), self._y(scale(phi, -1.0))),
+                rho * reward,
+            ),
+            (self._theta(scale(phi, rho)), self._theta(dphi), reward),
+            (self._theta(scale(discounted_next, rho)), in_y, 0.0 * reward),
+        ]

@@ -1,0 +1,229 @@
+"""Diagnostics: what must be checked before an interval is believed, as pure functions, in plain words.
+
+A check passes, fails, or is not available; one that could not be computed never counts as passed. What fails travels
+with the interval as a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inferl.bootstrap import BootstrapReading, OnlineBootstrap
+from inferl.interval import Interval
+from inferl.least_squares import LeastSquares, LeastSquaresReading
+from inferl.rows import Floats
+
+__all__ = ["Check", "RatioSummary", "Report", "checks"]
+
+FEWEST_BLOCKS = 16
+SMALLEST_EFFECTIVE_SHARE = 0.10
+LARGEST_SHARE = 0.01
+UNIDENTIFIED = 1e-3
+
+
+@dataclass(frozen=True)
+class Check:
+    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, and why."""
+
+    name: str
+    status: str
+    words: str
+    value: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the interval should not be believed as it stands."""
+        return self.status == "failed"
+
+    def __str__(self) -> str:
+        mark = {"passed": "ok", "failed": "!!", "not available": "--"}[self.status]
+        return f"{mark} {self.name}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """An interval, what it speaks of, and all checks; prints well.
+
+    Attributes
+    ----------
+    interval
+        The interval.
+    checks
+        The answers of the checks.
+    facts
+        Lines about the data and the method.
+    """
+
+    interval: Interval
+    checks: tuple[Check, ...]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists, ready for JSON."""
+        checks = [{"name": c.name, "status": c.status, "words": c.words, "value": c.value} for c in self.checks]
+        return {"interval": self.interval.to_dict(), "checks": checks, "facts": dict(self.facts)}
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.facts), default=0)
+        facts = [f"  {name:<{width}}  {value}" for name, value in self.facts.items()]
+        bare = Interval(**{**self.interval.__dict__, "notes": ()})
+        return "\n".join([str(bare), *facts, "checks", *(f"  {check}" for check in self.checks)])
+
+
+@dataclass(frozen=True, eq=False)
+class RatioSummary:
+    """Moments of the importance ratios, a column a target policy."""
+
+    n: int = 0
+    total: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+    squares: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+    largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+
+    def taking(self, ratios: Floats) -> RatioSummary:
+        """Take in the ratios of one tile, (T,) or (T, m)."""
+        column = ratios if ratios.ndim == 2 else ratios[:, None]
+        return RatioSummary(
+            self.n + len(column),
+            self.total + column.sum(axis=0),
+            self.squares + (column**2).sum(axis=0),
+            np.maximum(self.largest, column.max(axis=0)),
+        )
+
+
+def checks(
+    method: OnlineBootstrap | LeastSquares,
+    interval: Interval,
+    reading: BootstrapReading | LeastSquaresReading,
+    solved: LeastSquaresReading | None,
+    seen_ratios: RatioSummary,
+    diverged: str | None,
+) -> tuple[Check, ...]:
+    """Run all checks on an interval (k targets, in arrays) and on the least-squares reading of the same targets."""
+    if isinstance(method, OnlineBootstrap):
+        arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average))
+        allowed_for = method.multipliers.clock != "step"
+        number = float(np.min(reading.freedom)) + 1 if allowed_for else None
+    else:
+        arrived = Check("convergence", "passed", "least squares solves the equation exactly")
+        allowed_for = method.blocks != "none"
+        number = _fewest_blocks(solved) if allowed_for else None
+    return (
+        divergence(diverged),
+        arrived,
+        dependence(solved, allowed_for),
+        block_count(number),
+        ratios(seen_ratios),
+        identification(solved),
+    )
+
+
+def _fewest_blocks(solved: LeastSquaresReading | None) -> float | None:
+    if solved is None:
+        return None
+    if solved.levels is None:
+        return float(solved.freedom.min()) + 2
+    return float(solved.levels.blocks[solved.levels.chosen].min())
+
+
+def divergence(message: str | None) -> Check:
+    """Whether a row of the bootstrap has exploded."""
+    if message is None:
+        return Check("divergence", "passed", "all rows are finite")
+    return Check("divergence", "failed", message)
+
+
+def identification(reading: LeastSquaresReading | None) -> Check:
+    """Whether the data say anything about the whole target."""
+    name = "identification"
+    if reading is None:
+        return Check(name, "not available", "no least-squares sums are kept for this many parameters")
+    share = float(reading.outside.max())
+    if share <= UNIDENTIFIED:
+        return Check(name, "passed", "the data determine the target", share)
+    return Check(
+        name,
+        "failed",
+        f"{share:.2%} of the target lies where the data say nothing (features never seen, or states never left); "
+        "ask for a target that the data cover, or collect data there",
+        share,
+    )
+
+
+def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str) -> Check:
+    """Whether the bootstrap has arrived: its distance to the least-squares solution, in standard errors."""
+    name = "convergence"
+    if solved is None:
+        return Check(name, "not available", "no least-squares sums are kept beside the bootstrap")
+    distance = np.abs(solved.estimate - estimate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
+    most = 1.5 if average == "linear" else 0.5
+    if gap <= most:
+        return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
+    return Check(
+        name,
+        "failed",
+        f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine): "
+        "it has not arrived; use a larger step size, more data, or LeastSquares",
+        gap,
+    )
+
+
+def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
+    """Whether scores depend on each other over time more than the interval allows for."""
+    name = "dependence"
+    if reading is None or reading.levels is None:
+        return Check(name, "not available", "no dyadic blocks are kept")
+    levels = reading.levels
+    if levels.blocks[0] < 8:
+        return Check(name, "not available", "fewer than 8 steps so far")
+    target = np.arange(len(levels.chosen))
+    at_zero, chosen = levels.rate[0], levels.rate[levels.chosen, target]
+    ratio = np.sqrt(np.divide(chosen, at_zero, out=np.ones_like(chosen), where=at_zero > 0))
+    limit = 1 + 3 / np.sqrt(2 * levels.blocks[levels.chosen])
+    worst = int(np.argmax(ratio / limit))
+    seen = f"blocks show a standard error {ratio[worst]:.2f} times that of independent steps"
+    if allowed_for:
+        return Check(name, "passed", f"{seen}; the interval allows for it", float(ratio[worst]))
+    if ratio[worst] <= limit[worst]:
+        return Check(name, "passed", seen, float(ratio[worst]))
+    return Check(
+        name,
+        "failed",
+        f"{seen}: the interval is too narrow; use LeastSquares, or multipliers with Blocks() as their clock",
+        float(ratio[worst]),
+    )
+
+
+def block_count(number: float | None) -> Check:
+    """Whether there are enough blocks to estimate a variance from."""
+    name = "number of blocks"
+    if number is None:
+        return Check(name, "not available", "the interval does not use blocks")
+    if number >= FEWEST_BLOCKS:
+        return Check(name, "passed", f"{number:.0f} blocks", number)
+    words = f"only {number:.0f} blocks, fewer than {FEWEST_BLOCKS}: the width is uncertain; collect more data"
+    return Check(name, "failed", words, number)
+
+
+def ratios(summary: RatioSummary) -> Check:
+    """Whether a few transitions with large importance ratios dominate."""
+    name = "ratios"
+    if summary.n == 0:
+        return Check(name, "not available", "no transitions with ratios so far")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effective = float(np.min(summary.total**2 / (summary.n * summary.squares)))
+        share = float(np.max(summary.largest / summary.total))
+    words = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
+    # With few transitions one of them always has a large share: measure it against an equal one.
+    if effective >= SMALLEST_EFFECTIVE_SHARE and share <= max(LARGEST_SHARE, 10 / summary.n):
+        return Check(name, "passed", words, effective)
+    return Check(
+        name,
+        "failed",
+        f"{words}: few transitions decide; evaluate a policy closer to the behaviour, or clip the ratios",
+        effective,
+    )

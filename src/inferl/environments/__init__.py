@@ -1,0 +1,18 @@
+"""Environments whose truth is known exactly."""
+
+from inferl.environments.chains import random_walk, ring, two_state_chain
+from inferl.environments.finite import FiniteMDP
+from inferl.environments.projection import ScoreCovariance
+from inferl.environments.random_mdp import RandomProblem, random_mdp
+from inferl.environments.trajectory import Trajectory
+
+__all__ = [
+    "FiniteMDP",
+    "RandomProblem",
+    "ScoreCovariance",
+    "Trajectory",
+    "random_mdp",
+    "random_walk",
+    "ring",
+    "two_state_chain",
+]

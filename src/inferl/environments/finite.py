@@ -1,0 +1,341 @@
+"""Markov decision processes with finitely many states, where everything can be computed exactly.
+
+What an interval should cover (the value, the projected fixed point) and how wide it should be (the long-run covariance
+of the scores) come from linear algebra here, not from simulation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from inferl.environments.markov import LongRun, long_run, reached
+from inferl.environments.outcomes import (
+    TOLERANCE,
+    Matrices,
+    Outcomes,
+    as_law,
+    as_mask,
+    as_matrices,
+    read_toy_text,
+    tabulate,
+)
+from inferl.environments.projection import Projection, ScoreCovariance
+from inferl.environments.trajectory import Seed, Trajectory, simulate
+from inferl.errors import DataError, SettingError, ShapeError
+
+__all__ = ["FiniteMDP"]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class FiniteMDP:
+    """A finite Markov decision process (P, R, initial law, terminal states).
+
+    Entering a terminal state ends the episode: the discount of that step is 0, and the next step starts from the
+    initial law. A policy is an (S, A) array of probabilities; its rows at terminal states do not matter.
+
+    Parameters
+    ----------
+    transition
+        P(s' given s, a) as an (A, S, S) array, or one sparse (S, S) matrix per action. Rows of terminal states are
+        ignored. Sparse input is never made dense.
+    reward
+        (A, S, S), or one sparse (S, S) matrix per action, or (S,): paid on entering a state.
+    initial
+        Law of the first state of an episode, (S,), or the number of the only one.
+    terminal
+        (S,) mask, or the numbers of the terminal states.
+
+    Attributes
+    ----------
+    outcomes
+        The possible transitions with probabilities and rewards, as one flat table.
+    initial
+        (S,) probabilities.
+    terminal
+        (S,) mask.
+    n_actions
+        Number of actions.
+
+    Examples
+    --------
+    A coin is tossed until it shows heads (state 1), at a price of 1 a toss; two tosses are expected.
+
+    >>> import numpy as np
+    >>> mdp = FiniteMDP(transition=[[[0.5, 0.5], [0, 1]]], reward=[-1, -1], initial=0, terminal=[1])
+    >>> mdp
+    FiniteMDP(2 states, 1 action, 1 terminal)
+    >>> mdp.values(np.ones((2, 1)), discount=1.0).tolist()
+    [-2.0, 0.0]
+    """
+
+    outcomes: Outcomes
+    initial: NDArray[np.float64]
+    terminal: NDArray[np.bool_]
+    n_actions: int
+
+    def __init__(self, transition: Matrices, reward: Matrices, initial: ArrayLike, terminal: ArrayLike = ()) -> None:
+        matrices = as_matrices(transition, "transition")
+        ends = as_mask(terminal, matrices[0].shape[0])
+        object.__setattr__(self, "outcomes", tabulate(matrices, reward, ends))
+        object.__setattr__(self, "initial", as_law(initial, ends))
+        object.__setattr__(self, "terminal", ends)
+        object.__setattr__(self, "n_actions", len(matrices))
+
+    @classmethod
+    def from_toy_text(cls, env: Any) -> FiniteMDP:
+        """The exact model of a Gymnasium toy-text environment (FrozenLake, Taxi, CliffWalking), without time limit.
+
+        Parameters
+        ----------
+        env
+            An environment whose ``unwrapped`` has ``P`` and ``initial_state_distrib``.
+
+        Examples
+        --------
+        >>> import gymnasium
+        >>> mdp = FiniteMDP.from_toy_text(gymnasium.make("FrozenLake-v1", map_name="8x8"))
+        >>> mdp
+        FiniteMDP(64 states, 4 actions, 11 terminal)
+        >>> print(f"{mdp.values(mdp.optimal_policy(0.99), 0.99)[0]:.5f}")
+        0.41464
+        """
+        world = env.unwrapped
+        if not (hasattr(world, "P") and hasattr(world, "initial_state_distrib")):
+            raise SettingError(
+                f"{type(world).__name__} has no transition table (P and initial_state_distrib); "
+                "only toy-text environments such as FrozenLake, Taxi and CliffWalking have one"
+            )
+        initial = np.asarray(world.initial_state_distrib, dtype=np.float64)
+        transition, reward, terminal = read_toy_text(world.P, initial)
+        return cls(transition, reward, initial, np.array(terminal, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        actions = "action" if self.n_actions == 1 else "actions"
+        return f"FiniteMDP({self.n_states} states, {self.n_actions} {actions}, {int(self.terminal.sum())} terminal)"
+
+    @property
+    def n_states(self) -> int:
+        """Number of states, terminal ones included."""
+        return int(self.terminal.size)
+
+    def values(self, policy: ArrayLike, discount: float) -> NDArray[np.float64]:
+        """Exact values V = (I - P_g)⁻¹ r_pi of a policy, (S,); 0 at terminal states.
+
+        A discount of 1 is allowed where the policy surely ends the episode from every state.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import random_walk
+        >>> mdp, _ = random_walk(3)
+        >>> mdp.values(np.ones((5, 1)), discount=1.0).round(12).tolist()
+        [0.0, -3.0, -4.0, -3.0, 0.0]
+        """
+        weights = self.outcomes.weights(self._policy(policy))
+        kernel = _checked(discount) * self.outcomes.kernel(weights, self.n_states)
+        if discount == 1:
+            endless = ~self.terminal & ~reached(kernel.T, self.terminal)
+            for state in np.flatnonzero(endless)[:1]:
+                raise SettingError(
+                    f"from state {state} this policy never ends the episode, so it has no value at discount 1; "
+                    "use a discount below 1"
+                )
+        live = np.flatnonzero(~self.terminal)
+        rewards = np.bincount(self.outcomes.states, weights * self.outcomes.rewards, self.n_states)
+        values = np.zeros(self.n_states)
+        values[live] = splu((sparse.diags_array(np.ones(live.size)) - kernel[live][:, live]).tocsc()).solve(
+            rewards[live]
+        )
+        return values
+
+    def action_values(self, policy: ArrayLike, discount: float) -> NDArray[np.float64]:
+        """Exact action values Q(s, a) = E[r + g V(s') given s, a] of a policy, (S, A); 0 at terminal states.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import two_state_chain
+        >>> mdp, _ = two_state_chain(0.0)
+        >>> mdp.action_values(np.ones((2, 1)), discount=0.9).round(12).tolist()
+        [[0.0], [0.0]]
+        """
+        values = self.values(policy, discount)
+        states, actions, next_states, probabilities, rewards = self.outcomes
+        gains = probabilities * (rewards + discount * values[next_states])
+        pairs = states * self.n_actions + actions
+        sums = np.bincount(pairs, gains, self.n_states * self.n_actions)
+        return np.asarray(sums.reshape(self.n_states, self.n_actions), dtype=np.float64)
+
+    def optimal_policy(self, discount: float) -> NDArray[np.float64]:
+        """The best deterministic policy as one-hot rows, (S, A), by policy iteration: pi(s) = argmax_a Q^pi(s, a).
+
+        Actions whose values differ by less than 1e-12 (relative) are tied, and the lowest one wins. The discount is
+        below 1: without discounting, a policy that never ends may tie with one that does.
+
+        Examples
+        --------
+        >>> mdp = FiniteMDP(transition=[[[1, 0], [0, 1]], [[0, 1], [1, 0]]], reward=[0, 1], initial=0)
+        >>> mdp.optimal_policy(0.9).tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+        """
+        if _checked(discount) == 1:
+            raise DataError("discount is 1; optimal_policy needs a discount below 1")
+        choice = np.zeros(self.n_states, dtype=np.int64)
+        seen: set[bytes] = set()
+        # A policy that comes back is the end: the same one twice, or a round between policies equal up to rounding.
+        while choice.tobytes() not in seen:
+            seen.add(choice.tobytes())
+            gains = self.action_values(np.eye(self.n_actions)[choice], discount)
+            best = gains.max(axis=1, keepdims=True)
+            choice = np.argmax(gains >= best - 1e-12 * np.abs(best), axis=1)
+        return np.eye(self.n_actions)[choice]
+
+    def stationary(self, policy: ArrayLike) -> NDArray[np.float64]:
+        """The law mu = mu P of the current state s_t in the long run, episode after episode, (S,).
+
+        Terminal states are never current: a step into one leads to a draw of the initial law. Transient and unreachable
+        states have mass 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import random_walk
+        >>> mdp, _ = random_walk(3)
+        >>> mdp.stationary(np.ones((5, 1))).round(12).tolist()
+        [0.0, 0.25, 0.5, 0.25, 0.0]
+        """
+        return self._long_run(self._policy(policy)).law
+
+    def fixed_point(
+        self,
+        features: ArrayLike,
+        target: ArrayLike,
+        behaviour: ArrayLike | None = None,
+        discount: float = 1.0,
+    ) -> NDArray[np.float64]:
+        """Solve the projected Bellman equation: A theta = b, A = Phi' Xi (I - P_g) Phi, b = Phi' Xi r_pi.
+
+        P_g and r_pi are the target policy's, Xi the stationary law of the behaviour chain. Where A is singular but the
+        equation has solutions (a feature never seen), the one of least norm is returned.
+
+        Parameters
+        ----------
+        features
+            Phi, (S, d): row s the features of state s; rows of terminal states do not matter.
+        target
+            The policy that is evaluated.
+        behaviour
+            The policy that acts; None: the target itself.
+        discount
+            In [0, 1]; 1 for undiscounted episodes.
+
+        Examples
+        --------
+        >>> from inferl.environments import random_mdp
+        >>> problem = random_mdp(seed=0)
+        >>> theta = problem.mdp.fixed_point(problem.features, problem.target, problem.behaviour, problem.discount)
+        >>> bool(abs(theta - problem.theta).max() < 1e-10)
+        True
+        """
+        return self._projection(features, target, behaviour, discount).solve()
+
+    def score_covariance(
+        self,
+        features: ArrayLike,
+        target: ArrayLike,
+        behaviour: ArrayLike | None = None,
+        discount: float = 1.0,
+    ) -> ScoreCovariance:
+        """Exact covariances of the scores f_t = rho_t (r + g theta . phi' - theta . phi_t) phi_t at the fixed point.
+
+        With m(s) = E[f_0 given s_0 = s] and x a solution of Poisson's equation (I - P) x = m of the behaviour chain,
+        the covariances at all later lags add up to G = E[f_0 x(s_1)'], and the long-run covariance is
+        E[f f'] + G + G'. (For a periodic chain the sum over lags is meant in the sense of Cesàro.)
+
+        Parameters are those of :meth:`fixed_point`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import two_state_chain
+        >>> mdp, features = two_state_chain(0.8)
+        >>> covariance = mdp.score_covariance(features, np.ones((2, 1)), None, 0.9)
+        >>> print(f"{covariance.lag_zero.item():.1f} {covariance.long_run.item():.1f}")
+        1.0 9.0
+        """
+        return self._projection(features, target, behaviour, discount).score_covariance(self.initial, self.terminal)
+
+    def sample(self, policy: ArrayLike, n: int, seed: Seed, start: int | None = None) -> Trajectory:
+        """Simulate n steps of a policy, episode after episode.
+
+        The first steps of a longer sample with the same seed are the shorter sample.
+
+        Parameters
+        ----------
+        policy
+            (S, A) probabilities.
+        n
+            Number of steps; the last episode is cut off there.
+        seed
+            Anything :func:`numpy.random.default_rng` takes.
+        start
+            First state; None: drawn from the initial law.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import two_state_chain
+        >>> mdp, _ = two_state_chain(0.8)
+        >>> mdp.sample(np.ones((2, 1)), n=8, seed=0, start=0).next_states.tolist()
+        [0, 0, 0, 0, 0, 1, 1, 1]
+        """
+        if n < 1:
+            raise DataError(f"n is {n}; sample at least one step")
+        if start is not None and not (0 <= start < self.n_states and not self.terminal[start]):
+            raise DataError(f"start is {start}; give a state in 0..{self.n_states - 1} that is not terminal")
+        weights = self.outcomes.weights(self._policy(policy))
+        return simulate(self.outcomes, weights, self.initial, self.terminal, n, seed, start)
+
+    def _policy(self, policy: ArrayLike, name: str = "policy") -> NDArray[np.float64]:
+        probabilities = np.asarray(policy, dtype=np.float64)
+        if probabilities.shape != (self.n_states, self.n_actions):
+            raise ShapeError(
+                f"{name} has shape {probabilities.shape}; give (states, actions) = {(self.n_states, self.n_actions)}"
+            )
+        # "not all >= 0" is also true of NaN
+        wrong = ~(probabilities >= 0).all(axis=1) | ~(np.abs(probabilities.sum(axis=1) - 1) <= TOLERANCE)
+        for state in np.flatnonzero(wrong & ~self.terminal)[:1]:
+            raise SettingError(
+                f"{name}: the action probabilities in state {state} are {probabilities[state].tolist()}; "
+                "they must not be negative and must sum to 1"
+            )
+        return probabilities
+
+    def _long_run(self, policy: NDArray[np.float64]) -> LongRun:
+        weights = self.outcomes.weights(policy)
+        return long_run(self.outcomes.restarted(weights, self.initial, self.terminal), self.initial)
+
+    def _projection(
+        self, features: ArrayLike, target: ArrayLike, behaviour: ArrayLike | None, discount: float
+    ) -> Projection:
+        phi = np.asarray(features, dtype=np.float64)
+        if phi.ndim != 2 or phi.shape[0] != self.n_states or phi.shape[1] == 0:
+            raise ShapeError(f"features has shape {phi.shape}; give one row for each of the {self.n_states} states")
+        for state, feature in np.argwhere(~np.isfinite(phi))[:1]:
+            raise DataError(f"feature {feature} of state {state} is {phi[state, feature]}; features must be finite")
+        phi = np.where(self.terminal[:, None], 0.0, phi)
+        pi = self._policy(target, "target")
+        acting = pi if behaviour is None else self._policy(behaviour, "behaviour")
+        return Projection(self.outcomes, phi, pi, acting, self._long_run(acting), _checked(discount))
+
+
+def _checked(discount: float) -> float:
+    if not 0 <= discount <= 1:
+        raise DataError(f"discount is {discount}; it must be in [0, 1]")
+    return discount

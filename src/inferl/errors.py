@@ -1,0 +1,124 @@
+"""The exceptions of inferl.
+
+::
+
+    InferlError
+    ├── InputError (ValueError)             bad input; nothing was changed
+    │   ├── ShapeError                      wrong dimension, wrong length, empty
+    │   ├── DataError                       NaN, infinite, negative ratio, discount or index out of range
+    │   ├── ContradictionError              first, last, episode and discount do not agree
+    │   ├── TargetError                     a target the algorithm does not have
+    │   ├── LevelError                      a confidence level outside (0, 1)
+    │   ├── KindError                       a kind of interval the method does not have
+    │   └── StreamLimitError                more streams than the evaluator has room for
+    ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
+    ├── DivergenceError (ArithmeticError)   the step size made a row of the bootstrap explode
+    ├── CheckpointError
+    │   ├── CheckpointVersionError          written by another version of the format
+    │   ├── CheckpointCorruptError          truncated, or not a checkpoint at all
+    │   └── CheckpointMismatchError         a sound checkpoint of something else
+    └── MissingExtraError (ImportError)     an optional library is not installed
+
+A message says what was found, where (row and value), and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CheckpointCorruptError",
+    "CheckpointError",
+    "CheckpointMismatchError",
+    "CheckpointVersionError",
+    "ContradictionError",
+    "DataError",
+    "DivergenceError",
+    "InferlError",
+    "InputError",
+    "KindError",
+    "LevelError",
+    "MissingExtraError",
+    "SettingError",
+    "ShapeError",
+    "StreamLimitError",
+    "TargetError",
+]
+
+
+class InferlError(Exception):
+    """The root: ``except InferlError`` catches everything this package raises on purpose."""
+
+
+class InputError(InferlError, ValueError):
+    """What was handed in cannot be used; the object it was handed to is unchanged."""
+
+
+class ShapeError(InputError):
+    """An array of the wrong dimension or length, or an empty one."""
+
+
+class DataError(InputError):
+    """A value that no transition can have."""
+
+
+class ContradictionError(InputError):
+    """Episode borders that contradict each other."""
+
+
+class TargetError(InputError):
+    """A target that does not fit the algorithm."""
+
+
+class LevelError(InputError):
+    """A confidence level outside (0, 1)."""
+
+
+class KindError(InputError):
+    """A kind of interval that the method cannot give."""
+
+
+class StreamLimitError(InputError):
+    """More streams than the evaluator has room for."""
+
+
+class SettingError(InferlError, ValueError):
+    """Parameters from which an algorithm, a method or an environment cannot be built."""
+
+
+class DivergenceError(InferlError, ArithmeticError):
+    """A row of the bootstrap exploded.
+
+    Attributes
+    ----------
+    step
+        Number of the transition (from 1) at which it was seen.
+    replica
+        Number of the replica, or None for the point estimate.
+    """
+
+    def __init__(self, message: str, step: int, replica: int | None) -> None:
+        super().__init__(message)
+        self.step = step
+        self.replica = replica
+
+
+class CheckpointError(InferlError):
+    """A checkpoint that cannot be used."""
+
+
+class CheckpointVersionError(CheckpointError):
+    """A checkpoint of another version of the file format."""
+
+
+class CheckpointCorruptError(CheckpointError):
+    """A file that is truncated, or not a checkpoint."""
+
+
+class CheckpointMismatchError(CheckpointError):
+    """A sound checkpoint, but of another algorithm."""
+
+
+class MissingExtraError(InferlError, ImportError):
+    """An optional library is needed and not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed: pip install 'inferl[{extra}]'")

@@ -1,0 +1,338 @@
+"""Evaluator: transitions in, intervals out.
+
+It keeps the tile grid: however rows arrive, methods see them in tiles of `TILE` rows of the whole stream. Rows that do
+not fill a tile wait; a reading works on a copy that has taken them in. So one call with 10 000 steps, 10 000 calls with
+one, and a run stopped and resumed anywhere give the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.algorithms import Algorithm, Carry
+from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
+from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl.diagnostics import Check, RatioSummary, Report
+from inferl.diagnostics import checks as all_checks
+from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError, TargetError
+from inferl.increments import Increments
+from inferl.interval import Interval, check_level
+from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
+from inferl.multipliers import LAYOUT
+from inferl.observations import Observations
+from inferl.rows import Floats
+from inferl.storable import STORABLE
+from inferl.streams import TILE, Steps, Streams
+from inferl.transitions import Transitions
+
+__all__ = ["Evaluator", "EvaluatorState"]
+
+MOST_SOLVED = 2000  # parameters that least squares still takes
+MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
+
+Method = LeastSquares | OnlineBootstrap
+
+
+@dataclass(eq=False)
+class EvaluatorState:
+    """All that has been learned from the stream; what a checkpoint holds."""
+
+    method: BootstrapState | LeastSquaresState
+    companion: LeastSquaresState | None
+    streams: Streams = field(default_factory=Streams)
+    pending: Steps | None = None  # rows of the tile that is not full yet
+    carry: Carry = field(default_factory=dict)
+    ratios: RatioSummary = field(default_factory=RatioSummary)
+    tabular: bool | None = None  # kind of the features, once known
+    ratios_ndim: int = 1  # 2 for several target policies on one log
+    diverged: tuple[str, int, int | None] | None = None  # message, step, replica
+
+
+class Evaluator:
+    """Evaluates a policy from its transitions, and says how sure it is.
+
+    Parameters
+    ----------
+    algorithm
+        What a transition adds to the equation of the value: `TD`, `GTD2`, ...
+    method
+        How increments become an interval: `LeastSquares` (the default) or `OnlineBootstrap`.
+
+    Examples
+    --------
+    A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:
+
+    >>> from inferl import TD, Transitions
+    >>> coin = np.random.default_rng(0).integers(2, size=2000)
+    >>> evaluator = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9))
+    >>> print(evaluator.interval(0))
+    5.05 [4.83, 5.27] 95% pointwise, 2 000 transitions
+    """
+
+    def __init__(self, algorithm: Algorithm, method: Method | None = None) -> None:
+        self.algorithm = algorithm
+        self.method: Method = LeastSquares() if method is None else method
+        self._companion = LeastSquares()
+        self._observed = Observations(algorithm.n_features)
+        if isinstance(self.method, OnlineBootstrap):
+            kept = self.method.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
+            companion = self._companion.init(algorithm.dimension) if kept else None
+            self._state = EvaluatorState(self.method.init(algorithm.n_parameters), companion)
+        elif not algorithm.affine:
+            raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
+        elif algorithm.dimension > MOST_SOLVED:
+            raise SettingError(
+                f"LeastSquares keeps the square of {algorithm.dimension} parameters in memory, more than "
+                f"{MOST_SOLVED}; use OnlineBootstrap, whose memory grows with their number"
+            )
+        else:
+            self._state = EvaluatorState(self.method.init(algorithm.dimension), None)
+
+    def __repr__(self) -> str:
+        return f"Evaluator({self.algorithm}, {self.method})"
+
+    @property
+    def n(self) -> int:
+        """Number of transitions taken in."""
+        return self._state.streams.n + len(self._observed)
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes that have ended."""
+        self._flush()
+        return int(self._state.streams.completed.sum())
+
+    # Data in.
+
+    def update(self, data: Transitions | Increments | Iterable[Transitions]) -> Self:
+        """Take in a chunk, or all chunks of a source; each chunk as a whole or, if it is bad, not at all."""
+        if not isinstance(data, Transitions | Increments):
+            for chunk in data:
+                self.update(chunk)
+            return self
+        self._flush()
+        self._refuse_after_divergence()
+        self.algorithm.check(data)
+        tabular = isinstance(data, Transitions) and data.tabular
+        columns = data.ratios.ndim if isinstance(data, Transitions) else 0
+        if (tabular, columns) != (self._state.tabular, self._state.ratios_ndim) and self._state.tabular is not None:
+            raise ShapeError(
+                "features or ratios have another shape than before: row numbers of a table or vectors, "
+                "one column of ratios or several; a stream keeps to one"
+            )
+        self._take(data)
+        self._state.tabular, self._state.ratios_ndim = tabular, columns
+        if isinstance(data, Transitions) and columns == 1:
+            self._observed.known.update(dict.fromkeys(np.unique(data.stream).tolist(), tabular))
+        return self
+
+    def observe(
+        self,
+        features: ArrayLike,
+        reward: float,
+        next_features: ArrayLike,
+        discount: float,
+        ratio: float = 1.0,
+        first: bool | None = None,
+        last: bool | None = None,
+        episode: int | None = None,
+        stream: int = 0,
+    ) -> None:
+        """Take in one step: checked at the call, copied, and worked on when its tile is full."""
+        self._refuse_after_divergence()
+        ordinary = first is None and episode is None
+        if ordinary and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
+            if self.n % TILE == 0:
+                self._flush()
+            return
+        flags = {"first": first, "last": last, "episode": episode}
+        rows = {name: None if flag is None else [flag] for name, flag in flags.items()}
+        phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
+        self.update(Transitions(phi, [reward], phi_next, [discount], [ratio], stream=stream, **rows))
+
+    def _flush(self) -> None:
+        if len(self._observed):
+            self._take(self._observed.chunk())
+
+    def _take(self, data: Transitions | Increments) -> None:
+        """Place checked rows in time and work on the tiles that they complete."""
+        state = self._state
+        state.streams, steps = state.streams.place(data)
+        start = 0
+        while start < len(steps):
+            waiting = 0 if state.pending is None else len(state.pending)
+            rows = steps[start : start + TILE - waiting]
+            start += len(rows)
+            tile = rows if state.pending is None else Steps.join([state.pending, rows])
+            if len(tile) < TILE:
+                state.pending = deepcopy(tile)  # the chunk it is a view of can be freed
+                return
+            state.pending = None
+            try:
+                self._work(state, tile)
+            except DivergenceError as error:
+                state.diverged = (str(error), error.step, error.replica)
+                raise
+
+    def _work(self, state: EvaluatorState, tile: Steps) -> None:
+        """Fold one tile into a state; if a row diverges, the state stays at the tile's edge."""
+        increments, clock, carry = self.algorithm.increments(tile, state.carry)
+        if len(increments):
+            if isinstance(self.method, OnlineBootstrap):
+                state.method = self.method.advance(cast(BootstrapState, state.method), increments, clock)
+                if state.companion is not None:
+                    self._companion.advance(state.companion, self.algorithm.value_form(increments), clock)
+            else:
+                solved = cast(LeastSquaresState, state.method)
+                self.method.advance(solved, self.algorithm.value_form(increments), clock)
+        state.carry = carry
+        if isinstance(tile.data, Transitions):
+            state.ratios = state.ratios.taking(tile.data.ratios)
+
+    def _refuse_after_divergence(self) -> None:
+        if self._state.diverged is not None:
+            raise DivergenceError(*self._state.diverged)
+
+    # Answers out.
+
+    def estimate(self, target: ArrayLike) -> Any:
+        """Return the value along a target: a state's number, or a vector of features, or a matrix with k of them."""
+        return self.interval(target).estimate
+
+    def interval(self, target: ArrayLike, level: float = 0.95, kind: str | None = None) -> Interval:
+        """Return the interval for a target, with a note for each check that failed.
+
+        Parameters
+        ----------
+        target
+            The number of a state (tabular features), a vector of features, or a matrix (k, d) for k intervals. The
+            value of a start distribution is the target that averages its states' features.
+        level
+            Probability with which the interval holds the truth.
+        kind
+            ``"normal"``, and for the bootstrap ``"percentile"`` (its default) and ``"basic"``.
+        """
+        return self._answer(target, level, kind)[0]
+
+    def report(self, target: ArrayLike, level: float = 0.95, kind: str | None = None) -> Report:
+        """Return the interval with all checks and what they mean."""
+        interval, checks = self._answer(target, level, kind)
+        streams, ratios = self._state.streams, self._state.ratios
+        facts = {
+            "algorithm": str(self.algorithm),
+            "method": str(self.method),
+            "kind": interval.kind,
+            "episodes completed": int(streams.completed.sum()),
+            "streams": len(streams),
+            "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
+            "speaks of": "the value"
+            if self._state.tabular
+            else "the projected fixed point, which is the value only if the value is linear in the features",
+        }
+        return Report(interval, checks, facts)
+
+    def _answer(self, target: ArrayLike, level: float, kind: str | None) -> tuple[Interval, tuple[Check, ...]]:
+        check_level(level)
+        targets, single = self._targets(target)
+        state = self._settled()
+        if isinstance(self.method, OnlineBootstrap):
+            rows, replicas = self.algorithm.pad(targets), cast(BootstrapState, state.method)
+            interval = self.method.interval(replicas, rows, level, kind)
+            reading: BootstrapReading | LeastSquaresReading = self.method.read(replicas, rows)
+            solved = None
+            if state.companion is not None and targets.shape[1] == self.algorithm.dimension:
+                solved = self._companion.read(state.companion, targets)
+        else:
+            interval = self.method.interval(cast(LeastSquaresState, state.method), targets, level, kind)
+            reading = solved = self.method.read(cast(LeastSquaresState, state.method), targets)
+        message = state.diverged and state.diverged[0]
+        checks = all_checks(self.method, interval, reading, solved, state.ratios, message)
+        notes = tuple(f"{check.name}: {check.words}" for check in checks if check.failed)
+        interval = Interval(**{**interval.__dict__, "notes": notes})
+        return (interval.only() if single else interval), checks
+
+    def _settled(self) -> EvaluatorState:
+        """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
+        self._flush()
+        if self._state.pending is None:
+            return self._state
+        state = deepcopy(self._state)
+        try:
+            self._work(state, self._state.pending)
+        except DivergenceError as error:  # the reading is that of the last full tile, and says so
+            state.diverged = (str(error), error.step, error.replica)
+        return state
+
+    def _targets(self, target: ArrayLike) -> tuple[Floats, bool]:
+        """Turn a target into rows (k, d) or (k, p), and say whether a single one was asked for."""
+        array = np.asarray(target)
+        d = self.algorithm.dimension
+        if array.ndim == 0:
+            if not np.issubdtype(array.dtype, np.integer):
+                raise TargetError(f"target {target!r} is neither the number of a state nor a vector of features")
+            if self._state.tabular is False:
+                raise TargetError(f"target {target!r} is the number of a state, but features are vectors; pass phi(s)")
+            return self.algorithm.state_vector(int(array))[None], True
+        lengths = {d, self.algorithm.n_parameters} if isinstance(self.method, OnlineBootstrap) else {d}
+        rows = np.atleast_2d(array).astype(np.float64)
+        if rows.ndim != 2 or rows.shape[1] not in lengths or len(rows) == 0:
+            raise TargetError(
+                f"target has shape {array.shape}; expected length {' or '.join(map(str, sorted(lengths)))}"
+            )
+        if not np.isfinite(rows).all():
+            raise TargetError("target has entries that are not finite")
+        return rows, array.ndim == 1
+
+    # Keeping.
+
+    def copy(self) -> Evaluator:
+        """Return an independent evaluator in the same state."""
+        self._flush()
+        return deepcopy(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, from which `load` goes on as if nothing had happened."""
+        self._flush()
+        content = {
+            "algorithm": self.algorithm if self.algorithm.affine else None,  # a function cannot be stored
+            "method": self.method,
+            "parameters": self.algorithm.n_parameters,
+            "tile": TILE,
+            "layout": LAYOUT,
+            "state": self._state,
+        }
+        write_checkpoint(path, content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None) -> Evaluator:
+        """Read an evaluator back; with `algorithm` given, refuse a file of another one."""
+        content = read_checkpoint(path, (*STORABLE, EvaluatorState))
+        if not isinstance(content, dict) or "algorithm" not in content:
+            raise CheckpointMismatchError(f"{path} is a checkpoint, but not of an evaluator")
+        if (content["tile"], content["layout"]) != (TILE, LAYOUT):
+            raise CheckpointMismatchError(
+                f"{path} was written with tiles of {content['tile']} rows and random layout {content['layout']}, "
+                f"and this version works with {TILE} and {LAYOUT}"
+            )
+        stored: Algorithm | None = content["algorithm"]
+        if stored is None and (algorithm is None or algorithm.affine):
+            raise CheckpointMismatchError(
+                f"{path} holds a nonlinear field: load(path, algorithm=Field(...)) supplies it"
+            )
+        if stored is not None and algorithm not in (None, stored):
+            raise CheckpointMismatchError(f"{path} holds {stored}, not {algorithm}")
+        evaluator = cls(cast(Algorithm, stored or algorithm), content["method"])
+        if evaluator.algorithm.n_parameters != content["parameters"]:
+            raise CheckpointMismatchError(f"{path} holds {content['parameters']} parameters, {algorithm} has others")
+        evaluator._state = content["state"]
+        if evaluator._state.tabular is not None and evaluator._state.ratios_ndim == 1:
+            labels = evaluator._state.streams.label.tolist()
+            evaluator._observed.known = dict.fromkeys(labels, evaluator._state.tabular)
+        return evaluator

@@ -1,0 +1,125 @@
+"""Increments: what an algorithm makes of a transition, before replicas, step sizes and multipliers come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import DataError, ShapeError
+from inferl.rows import Floats, Rows, shared
+from inferl.transitions import Transitions
+from inferl.vectors import Vectors, dense, slice_of
+
+__all__ = ["FieldFunction", "FieldIncrements", "Increments", "Transition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Increments(Rows):
+    r"""Affine increments of T steps, each a few rank-one terms minus a diagonal damping.
+
+    .. math:: H_t(\theta) = \sum_k u_{tk} (c_{tk} - v_{tk} \cdot \theta) - d \theta = b_t - A_t \theta
+
+    Examples
+    --------
+    >>> step = Increments.dense(matrix=np.diag([1.0, 2.0]), vector=[3.0, 4.0])
+    >>> step.at(np.array([1.0, 1.0]))
+    array([[2., 2.]])
+    """
+
+    u: Vectors  # (T, K, p)
+    v: Vectors  # (T, K, p)
+    c: Floats  # (T, K)
+    damping: Floats = field(metadata=shared)  # (p,)
+    scale: Floats  # (T,) |phi_t|^2, for the cap on the step size
+
+    @property
+    def n_parameters(self) -> int:
+        """Length p of the parameter vector."""
+        return len(self.damping)
+
+    @property
+    def n_terms(self) -> int:
+        """Number K of rank-one terms a step."""
+        return int(self.c.shape[1])
+
+    def at(self, theta: Floats) -> Floats:
+        """Evaluate H_t(theta) for one theta (p,): (T, p)."""
+        rest = self.c - dense(self.v) @ theta
+        return _summed("tkp,tk->tp", dense(self.u), rest) - self.damping * theta
+
+    def matrix(self) -> Floats:
+        """Write out A_t, (T, p, p); for tests and small problems."""
+        return _summed("tkp,tkq->tpq", dense(self.u), dense(self.v)) + np.diag(self.damping)
+
+    def vector(self) -> Floats:
+        """Write out b_t, (T, p)."""
+        return _summed("tkp,tk->tp", dense(self.u), self.c)
+
+    @classmethod
+    def dense(cls, matrix: ArrayLike, vector: ArrayLike, scale: ArrayLike | None = None) -> Increments:
+        """Take the user's own A_t and b_t: one step (p, p) and (p,), or T steps (T, p, p) and (T, p).
+
+        `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
+        """
+        a = np.array(matrix, dtype=np.float64)
+        b = np.array(vector, dtype=np.float64)
+        a, b = (a[None], b[None]) if a.ndim == 2 else (a, b)
+        if a.ndim != 3 or a.shape[1] != a.shape[2] or b.shape != a.shape[:2] or len(a) == 0:
+            raise ShapeError(f"matrix {a.shape} and vector {b.shape} do not fit: expected (T, p, p) and (T, p)")
+        for name, array in (("matrix", a), ("vector", b)):
+            if not np.isfinite(array).all():
+                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+                raise DataError(f"row {where[0]}: {name} entry {where[1:]} is {array[where]}; drop or repair the row")
+        size = np.linalg.norm(a, ord=2, axis=(1, 2)) if scale is None else np.array(scale, dtype=np.float64)
+        p = a.shape[1]
+        return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), np.broadcast_to(size, len(a)))
+
+    def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
+        """Cut out some terms and the coordinates that they speak of."""
+        stop = offset + n_parameters
+        return Increments(
+            slice_of(self.u, offset, stop, term, n_terms),
+            slice_of(self.v, offset, stop, term, n_terms),
+            self.c[:, term : term + n_terms],
+            self.damping[offset:stop],
+            self.scale,
+        )
+
+
+def _summed(indices: str, x: Floats, y: Floats) -> Floats:
+    return np.asarray(np.einsum(indices, x, y), dtype=np.float64)
+
+
+class Transition(NamedTuple):
+    """One step, as a nonlinear field sees it."""
+
+    features: Any  # (d,) or the row number of a table
+    reward: float
+    next_features: Any
+    discount: float
+    ratio: float
+
+
+FieldFunction = Callable[[Floats, Transition], Floats]  # theta (R, p), transition -> H (R, p)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldIncrements(Rows):
+    """Increments of a nonlinear recursion: a function, and the transitions to evaluate it at."""
+
+    data: Transitions
+    scale: Floats  # (T,)
+    function: FieldFunction = field(metadata=shared)
+
+    def at(self, t: int, theta: Floats) -> Floats:
+        """Evaluate H_t for all rows of theta (R, p): (R, p)."""
+        d = self.data
+        step = Transition(d.features[t], d.rewards[t], d.next_features[t], d.discounts[t], d.ratios[t])
+        change = np.asarray(self.function(theta, step), dtype=np.float64)
+        if change.shape != theta.shape:
+            raise ShapeError(f"the function returned shape {change.shape} for parameters {theta.shape}: one row a row")
+        return change

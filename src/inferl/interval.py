@@ -1,0 +1,145 @@
+"""Intervals: an estimate with its bounds, and the small functions that make bounds. Knows nothing of RL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import LevelError
+from inferl.rows import Bools, Floats
+
+__all__ = ["Interval", "basic", "check_level", "normal", "percentile", "quantile"]
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """An estimate and the interval around it; for k targets, arrays (k,) that can be iterated over.
+
+    Examples
+    --------
+    >>> interval = Interval(0.412, 0.398, 0.426, level=0.95, kind="normal", standard_error=0.007, n=43210)
+    >>> print(interval)
+    0.412 [0.398, 0.426] 95% pointwise, 43 210 transitions
+    >>> 0.4 in interval, round(interval.width, 3)
+    (True, 0.028)
+    """
+
+    estimate: Any  # float or (k,)
+    lower: Any  # float or (k,)
+    upper: Any  # float or (k,)
+    level: float
+    kind: str
+    standard_error: Any  # float or (k,)
+    n: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> Any:
+        """Upper minus lower bound."""
+        return self.upper - self.lower
+
+    def contains(self, value: ArrayLike) -> Bools:
+        """Say for each target whether the value lies inside."""
+        return np.asarray((self.lower <= np.asarray(value)) & (np.asarray(value) <= self.upper))
+
+    def __contains__(self, value: float) -> bool:
+        return bool(np.all(self.contains(value)))
+
+    def __len__(self) -> int:
+        return len(self._table())
+
+    def __iter__(self) -> Iterator[Interval]:
+        for estimate, lower, upper, error in self._table():
+            yield Interval(
+                float(estimate), float(lower), float(upper), self.level, self.kind, float(error), self.n, self.notes
+            )
+
+    def only(self) -> Interval:
+        """Turn an interval for a single target in arrays into one in plain numbers."""
+        (one,) = self
+        return one
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and lists, ready for JSON."""
+        plain = {name: np.asarray(getattr(self, name)).tolist() for name in ("estimate", "lower", "upper")}
+        error = np.asarray(self.standard_error).tolist()
+        return plain | {
+            "level": self.level,
+            "kind": self.kind,
+            "standard_error": error,
+            "n": self.n,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        count = f"{self.n:,}".replace(",", " ")
+        tail = f"{self.level * 100:g}% pointwise, {count} transitions"
+        lines = [f"{_short(e, lo, up)} {tail}" for e, lo, up, _ in self._table()]
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+    def _table(self) -> Floats:
+        columns = (self.estimate, self.lower, self.upper, self.standard_error)
+        return np.stack([np.atleast_1d(np.asarray(column, np.float64)) for column in columns], axis=1)
+
+
+def _short(estimate: float, lower: float, upper: float) -> str:
+    """Print as many digits as the width gives a meaning to."""
+    width = upper - lower
+    digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 12)) if 0 < width < np.inf else 4
+    return f"{estimate:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
+
+
+def check_level(level: float) -> None:
+    """Refuse a level outside (0, 1)."""
+    if not 0 < level < 1:
+        hint = f"; did you mean {level / 100:g}?" if 1 < level < 100 else ""
+        raise LevelError(f"level is {level}; it is a probability between 0 and 1, such as 0.95{hint}")
+
+
+def quantile(level: float, freedom: Floats | float = np.inf) -> Floats:
+    """Two-sided quantile of the normal law, or of Student's if the degrees of freedom are finite.
+
+    >>> quantile(0.95).round(3), quantile(0.95, 5).round(3)
+    (np.float64(1.96), np.float64(2.571))
+    """
+    from scipy.special import ndtri, stdtrit
+
+    finite = np.isfinite(freedom)
+    student = stdtrit(np.where(finite, freedom, 1.0), (1 + level) / 2)
+    return np.where(finite, student, ndtri((1 + level) / 2))[()]
+
+
+def normal(
+    estimate: Floats, standard_error: Floats, level: float, freedom: Floats | float = np.inf
+) -> tuple[Floats, Floats]:
+    """Estimate -+ quantile x standard error.
+
+    >>> normal(np.array([0.0]), np.array([1.0]), 0.95)
+    (array([-1.95996398]), array([1.95996398]))
+    """
+    reach = quantile(level, freedom) * standard_error
+    return estimate - reach, estimate + reach
+
+
+def percentile(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
+    """Estimate plus the quantiles of the replicas' deviations (B, k): the paper's quantile interval.
+
+    >>> percentile(np.zeros(1), np.arange(-10.0, 11.0)[:, None], 0.9)
+    (array([-9.]), array([9.]))
+    """
+    low, high = np.quantile(deviations, ((1 - level) / 2, (1 + level) / 2), axis=0)
+    return estimate + low, estimate + high
+
+
+def basic(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
+    """Estimate minus the quantiles of the replicas' deviations (B, k): the reflected percentile interval.
+
+    >>> basic(np.zeros(1), np.arange(-10.0, 11.0)[:, None] + 1, 0.9)
+    (array([-10.]), array([8.]))
+    """
+    low, high = np.quantile(deviations, ((1 - level) / 2, (1 + level) / 2), axis=0)
+    return estimate - high, estimate - low

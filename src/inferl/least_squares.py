@@ -1,0 +1,216 @@
+r"""LeastSquares: solve the equation instead of walking towards it.
+
+The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
+A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
+evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
+that grow until the variance no longer does (`blocks`). Memory is O(p^2 log n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, log2
+from typing import NamedTuple
+
+import numpy as np
+
+from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, choose_level
+from inferl.errors import KindError, SettingError
+from inferl.increments import Increments
+from inferl.interval import Interval, normal
+from inferl.rows import Floats
+from inferl.streams import TILE, Clock
+from inferl.vectors import dense
+
+__all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
+
+RIDGE = 1e-10  # relative to the largest entry of A
+UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
+SHORTEST_EPOCH = 256
+
+
+@dataclass(eq=False)
+class LeastSquaresState:
+    """Sums over all increments, and the score moments of the previous and the current epoch; changed in place."""
+
+    matrix: Floats  # (p, p) A
+    vector: Floats  # (p,) b
+    n: int  # increments folded
+    episodes: int  # episodes completed
+    epoch_end: int  # where the current epoch ends
+    pilot: Floats  # (p,)
+    buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
+    buffer_clock: Clock | None
+    previous: Moments | None
+    current: Cascade | EpisodeSums
+
+
+class LeastSquaresReading(NamedTuple):
+    """What the sums say along k targets."""
+
+    estimate: Floats  # (k,)
+    standard_error: Floats  # (k,) infinite where nothing can be said yet
+    freedom: Floats  # (k,)
+    outside: Floats  # (k,) share of the target that the data do not identify
+    levels: Levels | None  # of dyadic blocks; None for episode blocks
+    n: int
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Streaming least squares (LSTD and its relatives) with a standard error that allows for dependence.
+
+    Parameters
+    ----------
+    blocks
+        ``"dyadic"``: block lengths 1, 2, 4, ..., the one used is chosen from the data; ``"episode"``: episodes are
+        independent blocks; ``"none"``: scores are taken to be uncorrelated (right for tabular features).
+
+    Examples
+    --------
+    >>> LeastSquares()
+    LeastSquares(blocks='dyadic')
+    """
+
+    blocks: str = "dyadic"
+
+    kinds = ("normal",)
+
+    def __post_init__(self) -> None:
+        if self.blocks not in ("dyadic", "episode", "none"):
+            raise SettingError(f"there are no blocks {self.blocks!r}; choose 'dyadic', 'episode' or 'none'")
+
+    def init(self, n_parameters: int) -> LeastSquaresState:
+        """Start with empty sums."""
+        p = n_parameters
+        end = -(-max(SHORTEST_EPOCH, 4 * p) // TILE) * TILE
+        return LeastSquaresState(
+            matrix=np.zeros((p, p)),
+            vector=np.zeros(p),
+            n=0,
+            episodes=0,
+            epoch_end=end,
+            pilot=np.zeros(p),
+            buffer=None,
+            buffer_clock=None,
+            previous=None,
+            current=self._no_blocks(end, p),
+        )
+
+    def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
+        """Fold one tile of increments into the sums, in place; epochs end at tile edges."""
+        p = increments.n_parameters
+        u = dense(increments.u).reshape(-1, p)
+        v = dense(increments.v).reshape(-1, p)
+        state.matrix += u.T @ v
+        state.matrix.flat[:: p + 1] += len(increments) * increments.damping
+        state.vector += increments.c.ravel() @ u
+        state.n += len(increments)
+        state.episodes += int(clock.last.sum())
+        first_epoch = state.previous is None
+        if first_epoch:
+            held, held_clock = state.buffer, state.buffer_clock
+            state.buffer = increments if held is None else Increments.join([held, increments])
+            state.buffer_clock = clock if held_clock is None else Clock.join([held_clock, clock])
+        else:
+            state.current.add(increments.at(state.pilot), clock)
+        if state.n >= state.epoch_end:
+            state.pilot = _Factored(state.matrix).solve(state.vector)
+            if first_epoch:
+                state.current = self._score_buffer(state, state.pilot)
+                state.buffer = state.buffer_clock = None
+            state.epoch_end *= 2
+            state.previous = state.current.moments
+            state.current = self._no_blocks(state.epoch_end, p)
+        return state
+
+    def read(self, state: LeastSquaresState, targets: Floats) -> LeastSquaresReading:
+        """Look along targets (k, p)."""
+        factored = _Factored(state.matrix)
+        theta = factored.solve(state.vector)
+        influence = factored.solve_transposed(targets.T).T  # (k, p): A^-T c
+        size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
+        outside = np.minimum(factored.ridge * np.linalg.norm(influence, axis=1) / size, 1.0)
+        blocks = self._score_buffer(state, theta) if state.buffer is not None else state.current
+        kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
+        if self.blocks == "episode":
+            levels, error, freedom = None, *_episode_error(kept, influence, state.episodes)
+        else:
+            levels, error, freedom = _block_error(kept, influence, state.n, self.blocks == "none")
+        error = np.where(outside > UNIDENTIFIED, np.inf, error)
+        return LeastSquaresReading(targets @ theta, error, freedom, outside, levels, state.n)
+
+    def interval(self, state: LeastSquaresState, targets: Floats, level: float, kind: str | None = None) -> Interval:
+        """Read intervals for targets (k, p) off the sums."""
+        kind = kind or "normal"
+        if kind not in self.kinds:
+            raise KindError(
+                f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
+            )
+        reading = self.read(state, targets)
+        lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
+        return Interval(reading.estimate, lower, upper, level, kind, reading.standard_error, reading.n)
+
+    def _no_blocks(self, epoch_end: int, p: int) -> Cascade | EpisodeSums:
+        """Start an epoch; longer blocks than a sixth of the data kept at its end are of no use."""
+        if self.blocks == "episode":
+            return EpisodeSums.empty(1, p)
+        return Cascade.empty(1 + floor(log2(epoch_end / 6)), p)
+
+    def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Cascade | EpisodeSums:
+        blocks = self._no_blocks(state.epoch_end, len(pilot))
+        if state.buffer is not None and state.buffer_clock is not None:
+            blocks.add(state.buffer.at(pilot), state.buffer_clock)
+        return blocks
+
+
+class _Factored:
+    """A with a ridge so small that it only matters where the data say nothing, ready to solve with."""
+
+    def __init__(self, matrix: Floats) -> None:
+        from scipy.linalg import lu_factor
+
+        self.matrix = matrix
+        largest = float(np.abs(matrix).max())
+        self.ridge = RIDGE * largest if largest > 0 else 1.0
+        self.factors = lu_factor(matrix + self.ridge * np.eye(len(matrix)), check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        """Return A^-1 right; one refinement takes the ridge's own bias out."""
+        from scipy.linalg import lu_solve
+
+        rough = lu_solve(self.factors, right, check_finite=False)
+        return rough + lu_solve(self.factors, right - self.matrix @ rough, check_finite=False)
+
+    def solve_transposed(self, right: Floats) -> Floats:
+        """Return A^-T right."""
+        from scipy.linalg import lu_solve
+
+        return lu_solve(self.factors, right, trans=1, check_finite=False)
+
+
+def _block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
+    """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
+    n_levels = max(len(moments.count) for moments in kept)
+    squares = np.zeros((n_levels, len(influence)))
+    blocks = np.zeros(n_levels, np.int64)
+    freedom = np.zeros(n_levels, np.int64)
+    for moments in kept:
+        j = len(moments.count)
+        squares[:j] += moments.centred(n * influence)
+        blocks[:j] += moments.count
+        freedom[:j] += moments.freedom
+    levels = choose_level(squares, blocks, freedom)
+    used = 0 * levels.chosen if single_steps else levels.chosen
+    rate = levels.rate[used, np.arange(len(influence))]
+    error = np.sqrt(rate / max(n, 1)) if blocks[0] >= 8 else np.full(len(influence), np.inf)
+    return levels, error, freedom[used].astype(np.float64)
+
+
+def _episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
+    """Standard error from episodes as independent blocks."""
+    squares = sum(moments.centred(influence)[0] for moments in kept)
+    freedom = sum(int(moments.count[0]) for moments in kept) - 2
+    if freedom < 6:
+        return np.full(len(influence), np.inf), np.full(len(influence), 1.0)
+    return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

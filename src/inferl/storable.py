@@ -1,0 +1,24 @@
+"""Storable: the classes that a checkpoint may contain."""
+
+from __future__ import annotations
+
+from inferl import algorithms
+from inferl.blocks import Cascade, EpisodeSums, Moments
+from inferl.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
+from inferl.diagnostics import RatioSummary
+from inferl.increments import Increments
+from inferl.least_squares import LeastSquares, LeastSquaresState
+from inferl.multipliers import Blocks, Multipliers
+from inferl.step_sizes import Constant, Polynomial
+from inferl.streams import Clock, Steps, Streams
+from inferl.transitions import Transitions
+from inferl.vectors import Sparse
+
+__all__ = ["STORABLE"]
+
+STORABLE: tuple[type, ...] = (
+    *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
+    *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
+    *(LeastSquares, LeastSquaresState, Cascade, EpisodeSums, Moments),
+    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
+)

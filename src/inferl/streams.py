@@ -1,0 +1,162 @@
+"""Streams: where in time a row stands. Steps are rows that know it.
+
+A stream is one sequence of transitions in time; rows of several streams may arrive mixed. This file numbers rows within
+the whole, within their stream and within their stream's episodes, and finds where episodes begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.errors import ContradictionError, StreamLimitError
+from inferl.increments import Increments
+from inferl.rows import Bools, Integers, Rows
+from inferl.transitions import Transitions
+
+__all__ = ["MAX_STREAMS", "TILE", "Clock", "Steps", "Streams"]
+
+Scalar = TypeVar("Scalar", np.int64, np.bool_)
+
+TILE = 64  # rows are worked on in tiles kL+1 .. (k+1)L of the whole stream, however they arrived
+MAX_STREAMS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Clock(Rows):
+    """The place in time of each row: all numbers count from 1."""
+
+    step: Integers  # (T,) number among all transitions
+    stream: Integers  # (T,) label of the stream
+    slot: Integers  # (T,) where the stream's carry is kept, from 0
+    count: Integers  # (T,) number within the stream
+    episode: Integers  # (T,) number of the episode within the stream
+    last: Bools  # (T,) closes its episode
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(Rows):
+    """Rows of data with their place in time."""
+
+    data: Transitions | Increments
+    first: Bools  # (T,) opens an episode
+    clock: Clock
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """What must be remembered of each stream to place its next row; slot i belongs to the i-th stream seen."""
+
+    n: int = 0  # transitions seen
+    label: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,)
+    count: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,)
+    episodes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) begun
+    completed: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) closed by `last`
+    ended: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # (S,) the latest row was `last`
+    episode: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) label of the latest row, or -1
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def place(self, chunk: Transitions | Increments) -> tuple[Streams, Steps]:
+        """Number the rows of a chunk and find the episode borders; self stays as it is.
+
+        Increments come without episodes: one stream, one endless episode.
+        """
+        if isinstance(chunk, Increments):
+            zero = np.zeros(len(chunk), np.int64)
+            after, steps = self.place(Transitions(zero, zero, zero, discounts=1.0))
+            return after, Steps(chunk, steps.first, steps.clock)
+        now, slot = self._with_slots(chunk.stream)
+        order = np.argsort(slot, kind="stable")  # rows of one stream behind each other
+        sorted_slot = slot[order]
+        opens = np.r_[True, sorted_slot[1:] != sorted_slot[:-1]]  # a stream's first row within this chunk
+        begin = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
+        rank = np.arange(len(order)) - begin
+
+        last = chunk.last[order]
+        after_last = np.where(opens, now.ended[sorted_slot], np.r_[False, last[:-1]])
+        fresh = opens & (now.count[sorted_slot] == 0)
+        label = np.full(len(order), -1) if chunk.episode is None else chunk.episode[order]
+        previous = np.where(opens, now.episode[sorted_slot], np.r_[-1, label[:-1]])
+        changed = (label != previous) & (label >= 0) & (previous >= 0)
+        first = after_last | changed if chunk.first is None else chunk.first[order]
+        _refuse_contradiction(order, first, after_last, changed)
+        first = first | fresh  # whatever came before, the first row that is seen opens an episode
+
+        episode = now.episodes[sorted_slot] + _running_count(first, begin)
+        count = now.count[sorted_slot] + rank + 1
+        closes = np.r_[opens[1:], True]  # a stream's final row within this chunk
+        seen = sorted_slot[closes]
+        completed = now.completed.copy()
+        np.add.at(completed, sorted_slot[last], 1)
+        after = replace(
+            now,
+            n=self.n + len(chunk),
+            count=_with(now.count, seen, count[closes]),
+            episodes=_with(now.episodes, seen, episode[closes]),
+            completed=completed,
+            ended=_with(now.ended, seen, last[closes]),
+            episode=_with(now.episode, seen, label[closes]),
+        )
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        clock = Clock(
+            step=np.arange(self.n + 1, after.n + 1),
+            stream=chunk.stream,
+            slot=slot,
+            count=count[back],
+            episode=episode[back],
+            last=chunk.last,
+        )
+        return after, Steps(chunk.without_borders(), first[back], clock)
+
+    def _with_slots(self, stream: Integers) -> tuple[Streams, Integers]:
+        """Give new streams the next free slots, in order of arrival, and look the slots of all rows up."""
+        labels, first_row, inverse = np.unique(stream, return_index=True, return_inverse=True)
+        known = {int(label): slot for slot, label in enumerate(self.label)}
+        new = [int(labels[i]) for i in np.argsort(first_row) if int(labels[i]) not in known]
+        if len(known) + len(new) > MAX_STREAMS:
+            raise StreamLimitError(
+                f"stream {new[MAX_STREAMS - len(known)]} would be number {MAX_STREAMS + 1}; an evaluator holds "
+                f"{MAX_STREAMS} streams at once: reuse the labels of streams that have ended"
+            )
+        known.update({label: len(self.label) + i for i, label in enumerate(new)})
+        slot = np.array([known[int(label)] for label in labels], dtype=np.int64)[inverse]
+        if not new:
+            return self, slot
+        zeros = np.zeros(len(new), np.int64)
+        return replace(
+            self,
+            label=np.r_[self.label, np.array(new, np.int64)],
+            count=np.r_[self.count, zeros],
+            episodes=np.r_[self.episodes, zeros],
+            completed=np.r_[self.completed, zeros],
+            ended=np.r_[self.ended, zeros.astype(np.bool_)],
+            episode=np.r_[self.episode, zeros - 1],
+        ), slot
+
+
+def _with(array: NDArray[Scalar], where: Integers, values: NDArray[Scalar]) -> NDArray[Scalar]:
+    new = array.copy()
+    new[where] = values
+    return new
+
+
+def _running_count(first: Bools, begin: Integers) -> Integers:
+    """Count the firsts up to each row, from the row where its stream begins."""
+    total = np.cumsum(first)
+    return total - (total - first)[begin]
+
+
+def _refuse_contradiction(order: Integers, first: Bools, after_last: Bools, changed: Bools) -> None:
+    for wrong, why in (
+        (after_last & ~first, "the step before it in its stream ended the episode"),
+        (changed & ~first, "its episode label differs from the step before it"),
+    ):
+        if wrong.any():
+            row = int(order[wrong].min())
+            raise ContradictionError(f"row {row}: first is False, but {why}; set first there, or leave first out")

@@ -1,0 +1,96 @@
+"""Machinery of the coverage studies: repeats over processes, resume, binomial intervals, provenance."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from scipy.special import betaincinv
+
+import inferl
+
+RESULTS = Path(__file__).parent / "results"
+
+Result = dict[str, Any]  # what one repeat found: cell -> readings
+
+
+def repeat(function: Callable[[int], Result], repeats: int, name: str, processes: int) -> list[Result]:
+    """Run `function(repeat)` for 0 .. repeats - 1 over processes, and keep what is finished if the run is stopped.
+
+    Finished repeats are lines of ``results/NAME.partial.jsonl``; a second start goes on where the first was stopped.
+    """
+    partial = RESULTS / f"{name}.partial.jsonl"
+    found: dict[int, Result] = {}
+    if partial.exists():
+        for line in partial.read_text().splitlines():
+            if line.endswith("}"):  # a line cut by a kill is run again
+                entry = json.loads(line)
+                found[entry["repeat"]] = entry["result"]
+    missing = [i for i in range(repeats) if i not in found]
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress, partial.open("a") as file, ProcessPoolExecutor(processes) as pool:
+        task = progress.add_task(name, total=repeats, completed=len(found))
+        waiting = {pool.submit(function, i): i for i in missing}
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            file.write(json.dumps({"repeat": waiting[done], "result": done.result()}) + "\n")
+            file.flush()
+            progress.advance(task)
+    return [found[i] for i in range(repeats)]
+
+
+def coverage_cell(covered: list[bool], widths: list[float], **labels: Any) -> dict[str, Any]:
+    """Summarise one cell: coverage with its exact binomial intervals, and the width."""
+    n, k = len(covered), int(sum(covered))
+    finite = np.array([w for w in widths if np.isfinite(w)])
+    return labels | {
+        "repeats": n,
+        "covered": k,
+        "coverage": k / n,
+        "binomial_95": clopper_pearson(k, n, 0.95),
+        "binomial_99.9": clopper_pearson(k, n, 0.999),
+        "median_width": float(np.median(finite)) if finite.size else None,
+        "infinite": n - finite.size,
+    }
+
+
+def clopper_pearson(k: int, n: int, level: float) -> tuple[float, float]:
+    """Exact binomial interval for k successes of n."""
+    tail = (1 - level) / 2
+    lower = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
+    upper = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
+    return lower, upper
+
+
+def provenance(seed: int) -> dict[str, Any]:
+    """What made a result: command, seed, commit and versions."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    changed = subprocess.run([*git, "status", "--porcelain", "src"], capture_output=True, text=True, check=False).stdout
+    return {
+        "command": " ".join(["python", os.path.relpath(sys.argv[0], Path(__file__).parents[1]), *sys.argv[1:]]),
+        "seed": seed,
+        "commit": commit + ("+changes" if changed.strip() else ""),
+        "inferl": inferl.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def write_results(name: str, content: dict[str, Any]) -> Path:
+    """Write the study's JSON and remove its partial file."""
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    (RESULTS / f"{name}.partial.jsonl").unlink(missing_ok=True)
+    return path
