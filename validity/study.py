@@ -29,6 +29,7 @@ def repeat(function: Callable[[int], Result], repeats: int, name: str, processes
 
     Finished repeats are lines of ``results/NAME.partial.jsonl``; a second start goes on where the first was stopped.
     """
+    RESULTS.mkdir(exist_ok=True)
     partial = RESULTS / f"{name}.partial.jsonl"
     found: dict[int, Result] = {}
     if partial.exists():
