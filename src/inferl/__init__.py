@@ -9,7 +9,7 @@ A coin that pays 1 or 0 at each step, for ever; future pay is discounted by 0.9,
 >>> for reward in np.random.default_rng(0).integers(2, size=2000):
 ...     evaluator.observe(features=0, reward=reward, next_features=0, discount=0.9)
 >>> print(evaluator.interval(0))
-5.05 [4.83, 5.27] 95% pointwise, 2 000 transitions
+5.21 [5.01, 5.42] 95% pointwise, 2 000 transitions
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ __all__ = [
     "Report",
     "Stack",
     "Transitions",
+    "concatenate",
     "environments",
     "errors",
+    "merge",
     "plots",
     "sources",
 ]
@@ -73,6 +75,8 @@ _HOME = {
     "LeastSquares": "least_squares",
     "Evaluator": "evaluator",
     "Report": "diagnostics",
+    "merge": "joining",
+    "concatenate": "joining",
     "OneHot": "features",
 }
 
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     from inferl.features import OneHot
     from inferl.increments import Increments
     from inferl.interval import Interval
+    from inferl.joining import concatenate, merge
     from inferl.least_squares import LeastSquares
     from inferl.multipliers import Blocks, Multipliers
     from inferl.step_sizes import Constant, Polynomial

@@ -7,6 +7,7 @@ longer than the dependence are nearly independent again. `Cascade` forms blocks 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,11 +29,27 @@ class Moments:
     outer: Floats  # (J, p, p) sum of g g'
     total: Floats  # (J, p) sum of g
     count: Integers  # (J,) number of blocks
+    means: Integers  # (J,) number of means that the centred squares are taken about
 
     @classmethod
     def empty(cls, n_levels: int, p: int) -> Moments:
         """Start with no blocks."""
-        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), np.zeros(n_levels, np.int64))
+        whole = np.zeros(n_levels, np.int64)
+        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), whole, whole + 1)
+
+    @classmethod
+    def pooled(cls, parts: Sequence[Moments]) -> Moments:
+        """Add up epochs, each centred about its own mean."""
+        n_levels = max(len(part.count) for part in parts)
+        pool = cls.empty(n_levels, parts[0].total.shape[1])
+        pool.means[:] = 0
+        for part in parts:
+            j = len(part.count)
+            mean = part.total / np.maximum(part.count, 1)[:, None]
+            pool.outer[:j] += part.outer - mean[:, :, None] * part.total[:, None, :]
+            pool.count[:j] += part.count
+            pool.means[:j] += np.minimum(part.means, part.count)
+        return pool
 
     def add(self, level: int, g: Floats) -> None:
         """Take in block sums (m, p)."""
@@ -49,7 +66,19 @@ class Moments:
     @property
     def freedom(self) -> Integers:
         """Degrees of freedom of each level."""
-        return np.maximum(self.count - 1, 0)
+        return np.asarray(np.maximum(self.count - self.means, 0))
+
+    def widened(self, more: int) -> Moments:
+        """Add room for more parameters."""
+        outer = np.pad(self.outer, ((0, 0), (0, more), (0, more)))
+        return Moments(outer, np.pad(self.total, ((0, 0), (0, more))), self.count, self.means)
+
+    def moved(self, place: Integers, room: int) -> Moments:
+        """Write the parameters at other places."""
+        new = Moments.empty(len(self.count), room)
+        new.outer[:, place[:, None], place[None, :]] = self.outer
+        new.total[:, place] = self.total
+        return Moments(new.outer, new.total, self.count.copy(), self.means.copy())
 
 
 @dataclass(eq=False)
@@ -91,6 +120,10 @@ class Cascade:
         self.half[slot[waits], level] = g[waits]
         return pairs, slot[second]
 
+    def widened(self, more: int) -> Cascade:
+        """Add room for more parameters."""
+        return Cascade(self.moments.widened(more), np.pad(self.half, ((0, 0), (0, 0), (0, more))), self.open)
+
     def _grow(self, n_streams: int) -> None:
         new = n_streams - len(self.half)
         if new > 0:
@@ -107,8 +140,8 @@ class EpisodeSums:
     episode: Integers  # (S,) its number within the stream, 0 where none is open
 
     @classmethod
-    def empty(cls, n_levels: int, p: int) -> EpisodeSums:
-        """Start with no episodes; there is one level, whatever is asked for."""
+    def empty(cls, p: int) -> EpisodeSums:
+        """Start with no episodes; there is one level."""
         return cls(Moments.empty(1, p), np.zeros((0, p)), np.zeros(0, np.int64))
 
     def add(self, scores: Floats, clock: Clock) -> None:
@@ -130,6 +163,10 @@ class EpisodeSums:
                 closed.append(self.sum[slot].copy())
         if closed:
             self.moments.add(0, np.array(closed))
+
+    def widened(self, more: int) -> EpisodeSums:
+        """Add room for more parameters."""
+        return EpisodeSums(self.moments.widened(more), np.pad(self.sum, ((0, 0), (0, more))), self.episode)
 
 
 class Levels(NamedTuple):

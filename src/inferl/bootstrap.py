@@ -12,7 +12,8 @@ is O(B p), whatever the length of the stream.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from inferl.rows import Floats, Integers
 from inferl.step_sizes import Polynomial, StepSize
 from inferl.streams import Clock
 
-__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "OnlineBootstrap"]
+__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "EffectiveBlocks", "OnlineBootstrap", "concatenate"]
 
 EXPLODED = 1e8  # a row this many times larger than row 0 ever was has diverged
 
@@ -197,7 +198,8 @@ class OnlineBootstrap:
         if kind not in self.kinds:
             raise KindError(f"OnlineBootstrap has no {kind!r} interval; choose one of {', '.join(self.kinds)}")
         estimate, deviations, freedom, n = self.read(state, targets)
-        spread = deviations.std(axis=0, ddof=1)
+        with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
+            spread = deviations.std(axis=0, ddof=1)
         if n == 0 or freedom == 0:  # no spread to speak of yet
             return Interval(estimate, estimate - np.inf, estimate + np.inf, level, kind, spread + np.inf, n)
         if kind == "normal":
@@ -234,3 +236,11 @@ class OnlineBootstrap:
             int(clock.step[t]),
             replica,
         )
+
+
+def concatenate(states: Sequence[BootstrapState]) -> BootstrapState:
+    """Join the replicas of several shards of one run; row 0, which every shard has, is taken once."""
+    first = states[0]
+    iterate = np.concatenate([first.iterate, *(state.iterate[:, 1:] for state in states[1:])], axis=1)
+    lag = np.concatenate([first.lag, *(state.lag[:, 1:] for state in states[1:])], axis=1)
+    return replace(first, iterate=iterate, lag=lag)

@@ -24,6 +24,18 @@ __all__ = ["read_checkpoint", "write_checkpoint"]
 FORMAT = "inferl checkpoint"
 VERSION = 1
 
+# What NumPy, zipfile and JSON raise between them when bytes are missing or changed.
+_DAMAGES = (
+    zipfile.BadZipFile,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RuntimeError,
+)
+
 
 def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     """Write `content` to `path` so that a crash leaves either the old file or the new one."""
@@ -33,8 +45,9 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
+        os.chmod(temporary, 0o666 & ~_umask())  # as any new file, not private as a temporary one
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -47,18 +60,24 @@ def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type]) -> An
     """Read what `write_checkpoint` wrote; `classes` are those it may contain."""
     known = {cls.__name__: cls for cls in classes}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header = json.loads(bytes(archive["header"]).decode())
             if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise CheckpointCorruptError(f"{path} is a NumPy archive, but not a checkpoint of inferl")
             _check_version(path, header["version"])
             return _decoded(header["content"], archive, known)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError) as error:
+    except _DAMAGES as error:
         raise CheckpointCorruptError(
             f"{path} is truncated or not a checkpoint of inferl ({error}); use an earlier one"
         ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _check_version(path: str | os.PathLike[str], version: int) -> None:
@@ -73,19 +92,22 @@ def _check_version(path: str | os.PathLike[str], version: int) -> None:
 def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         name = f"array{len(arrays)}"
         arrays[name] = value
         return {"array": name}
-    if isinstance(value, dict):
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: _encoded(item, arrays) for key, item in value.items()}}
     if isinstance(value, tuple):
         return {"tuple": [_encoded(item, arrays) for item in value]}
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         members = {f.name: _encoded(getattr(value, f.name), arrays) for f in fields(value)}
         return {"class": type(value).__name__, "fields": members}
+    what = "array of objects" if isinstance(value, np.ndarray) else type(value).__name__
     raise CheckpointError(
-        f"a {type(value).__name__} cannot be stored; keep functions out of what is saved and hand them in when loading"
+        f"a {what} cannot be stored; keep functions out of what is saved and hand them in when loading"
     )
 
 

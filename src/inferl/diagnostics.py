@@ -92,6 +92,15 @@ class RatioSummary:
             np.maximum(self.largest, column.max(axis=0)),
         )
 
+    def plus(self, other: RatioSummary) -> RatioSummary:
+        """Add the moments of two streams."""
+        return RatioSummary(
+            self.n + other.n,
+            self.total + other.total,
+            self.squares + other.squares,
+            np.maximum(self.largest, other.largest),
+        )
+
 
 def checks(
     method: OnlineBootstrap | LeastSquares,
@@ -161,6 +170,8 @@ def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresRe
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
     most = 1.5 if average == "linear" else 0.5
+    if not np.isfinite(gap):
+        return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
     if gap <= most:
         return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
     return Check(

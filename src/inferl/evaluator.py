@@ -21,15 +21,15 @@ from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Check, RatioSummary, Report
 from inferl.diagnostics import checks as all_checks
-from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError, TargetError
+from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
 from inferl.increments import Increments
 from inferl.interval import Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
 from inferl.multipliers import LAYOUT
 from inferl.observations import Observations
-from inferl.rows import Floats
 from inferl.storable import STORABLE
 from inferl.streams import TILE, Steps, Streams
+from inferl.targets import as_targets
 from inferl.transitions import Transitions
 
 __all__ = ["Evaluator", "EvaluatorState"]
@@ -73,7 +73,7 @@ class Evaluator:
     >>> coin = np.random.default_rng(0).integers(2, size=2000)
     >>> evaluator = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9))
     >>> print(evaluator.interval(0))
-    5.05 [4.83, 5.27] 95% pointwise, 2 000 transitions
+    5.21 [5.01, 5.42] 95% pointwise, 2 000 transitions
     """
 
     def __init__(self, algorithm: Algorithm, method: Method | None = None) -> None:
@@ -87,11 +87,8 @@ class Evaluator:
             self._state = EvaluatorState(self.method.init(algorithm.n_parameters), companion)
         elif not algorithm.affine:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
-        elif algorithm.dimension > MOST_SOLVED:
-            raise SettingError(
-                f"LeastSquares keeps the square of {algorithm.dimension} parameters in memory, more than "
-                f"{MOST_SOLVED}; use OnlineBootstrap, whose memory grows with their number"
-            )
+        elif algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
+            raise SettingError(_too_large(algorithm.dimension, "parameters"))
         else:
             self._state = EvaluatorState(self.method.init(algorithm.dimension), None)
 
@@ -117,6 +114,8 @@ class Evaluator:
             for chunk in data:
                 self.update(chunk)
             return self
+        if len(data) == 0:
+            raise ShapeError("a chunk needs at least one row, this one is empty")
         self._flush()
         self._refuse_after_divergence()
         self.algorithm.check(data)
@@ -127,6 +126,7 @@ class Evaluator:
                 "features or ratios have another shape than before: row numbers of a table or vectors, "
                 "one column of ratios or several; a stream keeps to one"
             )
+        self._check_size(data)
         self._take(data)
         self._state.tabular, self._state.ratios_ndim = tabular, columns
         if isinstance(data, Transitions) and columns == 1:
@@ -149,13 +149,28 @@ class Evaluator:
         self._refuse_after_divergence()
         ordinary = first is None and episode is None
         if ordinary and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
-            if self.n % TILE == 0:
+            if len(self._observed) + (len(self._state.pending) if self._state.pending else 0) == TILE:
                 self._flush()
             return
         flags = {"first": first, "last": last, "episode": episode}
         rows = {name: None if flag is None else [flag] for name, flag in flags.items()}
         phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
         self.update(Transitions(phi, [reward], phi_next, [discount], [ratio], stream=stream, **rows))
+
+    def _check_size(self, data: Transitions | Increments) -> None:
+        """Refuse a chunk that would make least squares keep too large a square."""
+        if not isinstance(self.method, LeastSquares) or self.algorithm.dimension <= MOST_SOLVED:
+            return
+        if not isinstance(data, Transitions) or not data.tabular:
+            raise SettingError(_too_large(self.algorithm.dimension, "parameters"))
+        known = cast(LeastSquaresState, self._state.method).coordinates.place
+        new = np.union1d(data.features, data.next_features)
+        waiting = self._state.pending and cast(Transitions, self._state.pending.data)
+        if waiting:
+            new = np.union1d(new, np.union1d(waiting.features, waiting.next_features))
+        total = int(np.sum(known >= 0) + np.sum(known[new] < 0))
+        if total > MOST_SOLVED:
+            raise SettingError(_too_large(total, "states seen"))
 
     def _flush(self) -> None:
         if len(self._observed):
@@ -240,8 +255,9 @@ class Evaluator:
 
     def _answer(self, target: ArrayLike, level: float, kind: str | None) -> tuple[Interval, tuple[Check, ...]]:
         check_level(level)
-        targets, single = self._targets(target)
-        state = self._settled()
+        whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
+        targets, single = as_targets(target, self.algorithm, self._state.tabular, whole)
+        state = self.settled()
         if isinstance(self.method, OnlineBootstrap):
             rows, replicas = self.algorithm.pad(targets), cast(BootstrapState, state.method)
             interval = self.method.interval(replicas, rows, level, kind)
@@ -258,7 +274,7 @@ class Evaluator:
         interval = Interval(**{**interval.__dict__, "notes": notes})
         return (interval.only() if single else interval), checks
 
-    def _settled(self) -> EvaluatorState:
+    def settled(self) -> EvaluatorState:
         """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
         self._flush()
         if self._state.pending is None:
@@ -269,26 +285,6 @@ class Evaluator:
         except DivergenceError as error:  # the reading is that of the last full tile, and says so
             state.diverged = (str(error), error.step, error.replica)
         return state
-
-    def _targets(self, target: ArrayLike) -> tuple[Floats, bool]:
-        """Turn a target into rows (k, d) or (k, p), and say whether a single one was asked for."""
-        array = np.asarray(target)
-        d = self.algorithm.dimension
-        if array.ndim == 0:
-            if not np.issubdtype(array.dtype, np.integer):
-                raise TargetError(f"target {target!r} is neither the number of a state nor a vector of features")
-            if self._state.tabular is False:
-                raise TargetError(f"target {target!r} is the number of a state, but features are vectors; pass phi(s)")
-            return self.algorithm.state_vector(int(array))[None], True
-        lengths = {d, self.algorithm.n_parameters} if isinstance(self.method, OnlineBootstrap) else {d}
-        rows = np.atleast_2d(array).astype(np.float64)
-        if rows.ndim != 2 or rows.shape[1] not in lengths or len(rows) == 0:
-            raise TargetError(
-                f"target has shape {array.shape}; expected length {' or '.join(map(str, sorted(lengths)))}"
-            )
-        if not np.isfinite(rows).all():
-            raise TargetError("target has entries that are not finite")
-        return rows, array.ndim == 1
 
     # Keeping.
 
@@ -336,3 +332,10 @@ class Evaluator:
             labels = evaluator._state.streams.label.tolist()
             evaluator._observed.known = dict.fromkeys(labels, evaluator._state.tabular)
         return evaluator
+
+
+def _too_large(number: int, of_what: str) -> str:
+    return (
+        f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
+        "use OnlineBootstrap, whose memory grows with their number"
+    )

@@ -65,18 +65,28 @@ class Increments(Rows):
 
         `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
         """
-        a = np.array(matrix, dtype=np.float64)
-        b = np.array(vector, dtype=np.float64)
+        try:
+            a, b = np.array(matrix, dtype=np.float64), np.array(vector, dtype=np.float64)
+            size = None if scale is None else np.array(scale, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"matrix, vector or scale cannot be read as floats: {error}") from None
         a, b = (a[None], b[None]) if a.ndim == 2 else (a, b)
-        if a.ndim != 3 or a.shape[1] != a.shape[2] or b.shape != a.shape[:2] or len(a) == 0:
+        if a.ndim != 3 or a.shape[1] != a.shape[2] or b.shape != a.shape[:2] or 0 in a.shape:
             raise ShapeError(f"matrix {a.shape} and vector {b.shape} do not fit: expected (T, p, p) and (T, p)")
         for name, array in (("matrix", a), ("vector", b)):
             if not np.isfinite(array).all():
                 where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
                 raise DataError(f"row {where[0]}: {name} entry {where[1:]} is {array[where]}; drop or repair the row")
-        size = np.linalg.norm(a, ord=2, axis=(1, 2)) if scale is None else np.array(scale, dtype=np.float64)
+        if size is None:
+            size = np.linalg.norm(a, ord=2, axis=(1, 2))
+        if size.shape not in ((), (len(a),)):
+            raise ShapeError(f"scale has shape {size.shape}, but there are {len(a)} steps")
+        size = np.broadcast_to(size, len(a))
+        bad = np.flatnonzero(~((size >= 0) & (size < np.inf)))
+        if bad.size:
+            raise DataError(f"row {bad[0]}: scale is {size[bad[0]]}; it is a squared length, finite and not negative")
         p = a.shape[1]
-        return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), np.broadcast_to(size, len(a)))
+        return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), size)
 
     def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
         """Cut out some terms and the coordinates that they speak of."""

@@ -65,8 +65,8 @@ class Interval:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and lists, ready for JSON."""
-        plain = {name: np.asarray(getattr(self, name)).tolist() for name in ("estimate", "lower", "upper")}
-        error = np.asarray(self.standard_error).tolist()
+        plain = {name: _plain(getattr(self, name)) for name in ("estimate", "lower", "upper")}
+        error = _plain(self.standard_error)
         return plain | {
             "level": self.level,
             "kind": self.kind,
@@ -86,6 +86,13 @@ class Interval:
         return np.stack([np.atleast_1d(np.asarray(column, np.float64)) for column in columns], axis=1)
 
 
+def _plain(values: Any) -> Any:
+    """Return numbers that JSON has: null for what is not finite."""
+    array = np.asarray(values, dtype=object)
+    array[~np.isfinite(np.asarray(values, dtype=np.float64))] = None
+    return array.tolist()
+
+
 def _short(estimate: float, lower: float, upper: float) -> str:
     """Print as many digits as the width gives a meaning to."""
     width = upper - lower
@@ -96,20 +103,22 @@ def _short(estimate: float, lower: float, upper: float) -> str:
 def check_level(level: float) -> None:
     """Refuse a level outside (0, 1)."""
     if not 0 < level < 1:
-        hint = f"; did you mean {level / 100:g}?" if 1 < level < 100 else ""
+        hint = f"; did you mean {level / 100:g}?" if 50 <= level < 100 else ""
         raise LevelError(f"level is {level}; it is a probability between 0 and 1, such as 0.95{hint}")
 
 
 def quantile(level: float, freedom: Floats | float = np.inf) -> Floats:
     """Two-sided quantile of the normal law, or of Student's if the degrees of freedom are finite.
 
-    >>> quantile(0.95).round(3), quantile(0.95, 5).round(3)
-    (np.float64(1.96), np.float64(2.571))
+    >>> [round(float(quantile(0.95, freedom)), 3) for freedom in (np.inf, 5)]
+    [1.96, 2.571]
     """
     from scipy.special import ndtri, stdtrit
 
-    finite = np.isfinite(freedom)
+    freedom = np.asarray(freedom, np.float64)
+    finite = ~np.isinf(freedom)
     student = stdtrit(np.where(finite, freedom, 1.0), (1 + level) / 2)
+    student = np.where(freedom > 0, student, np.inf)
     return np.where(finite, student, ndtri((1 + level) / 2))[()]
 
 

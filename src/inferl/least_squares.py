@@ -3,7 +3,7 @@ r"""LeastSquares: solve the equation instead of walking towards it.
 The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
 A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-that grow until the variance no longer does (`blocks`). Memory is O(p^2 log n).
+that grow until the variance no longer does (`blocks`). Memory is O(p^2 log n), p the number of parameters seen.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, choose_level
+from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
@@ -27,17 +28,22 @@ __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 RIDGE = 1e-10  # relative to the largest entry of A
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 SHORTEST_EPOCH = 256
+FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 
 
 @dataclass(eq=False)
 class LeastSquaresState:
-    """Sums over all increments, and the score moments of the previous and the current epoch; changed in place."""
+    """Sums over all increments, and the score moments of the previous and the current epoch; changed in place.
 
+    Arrays speak of the parameters seen so far, in the order of `coordinates`, and have room for more.
+    """
+
+    coordinates: Coordinates
     matrix: Floats  # (p, p) A
     vector: Floats  # (p,) b
     n: int  # increments folded
     episodes: int  # episodes completed
-    epoch_end: int  # where the current epoch ends
+    epoch_end: int  # where the current epoch ends; 0 during the first, which grows with the parameters seen
     pilot: Floats  # (p,)
     buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
     buffer_clock: Clock | None
@@ -82,63 +88,63 @@ class LeastSquares:
 
     def init(self, n_parameters: int) -> LeastSquaresState:
         """Start with empty sums."""
-        p = n_parameters
-        end = -(-max(SHORTEST_EPOCH, 4 * p) // TILE) * TILE
         return LeastSquaresState(
-            matrix=np.zeros((p, p)),
-            vector=np.zeros(p),
+            coordinates=Coordinates.none_of(n_parameters),
+            matrix=np.zeros((0, 0)),
+            vector=np.zeros(0),
             n=0,
             episodes=0,
-            epoch_end=end,
-            pilot=np.zeros(p),
+            epoch_end=0,
+            pilot=np.zeros(0),
             buffer=None,
             buffer_clock=None,
             previous=None,
-            current=self._no_blocks(end, p),
+            current=self._no_blocks(SHORTEST_EPOCH, 0),
         )
 
     def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
         """Fold one tile of increments into the sums, in place; epochs end at tile edges."""
-        p = increments.n_parameters
-        u = dense(increments.u).reshape(-1, p)
-        v = dense(increments.v).reshape(-1, p)
+        self._make_room(state, increments)
+        seen = state.coordinates.relabelled(increments)
+        p = seen.n_parameters
+        u, v = dense(seen.u).reshape(-1, p), dense(seen.v).reshape(-1, p)
         state.matrix += u.T @ v
-        state.matrix.flat[:: p + 1] += len(increments) * increments.damping
-        state.vector += increments.c.ravel() @ u
-        state.n += len(increments)
+        state.matrix.flat[:: p + 1] += len(seen) * seen.damping
+        state.vector += seen.c.ravel() @ u
+        state.n += len(seen)
         state.episodes += int(clock.last.sum())
-        first_epoch = state.previous is None
-        if first_epoch:
+        if state.epoch_end:
+            state.current.add(seen.at(state.pilot), clock)
+        else:
             held, held_clock = state.buffer, state.buffer_clock
             state.buffer = increments if held is None else Increments.join([held, increments])
             state.buffer_clock = clock if held_clock is None else Clock.join([held_clock, clock])
-        else:
-            state.current.add(increments.at(state.pilot), clock)
-        if state.n >= state.epoch_end:
-            state.pilot = _Factored(state.matrix).solve(state.vector)
-            if first_epoch:
-                state.current = self._score_buffer(state, state.pilot)
-                state.buffer = state.buffer_clock = None
-            state.epoch_end *= 2
-            state.previous = state.current.moments
-            state.current = self._no_blocks(state.epoch_end, p)
+        if state.n >= (state.epoch_end or _first_end(len(state.coordinates))):
+            self._end_epoch(state)
         return state
 
     def read(self, state: LeastSquaresState, targets: Floats) -> LeastSquaresReading:
         """Look along targets (k, p)."""
-        factored = _Factored(state.matrix)
-        theta = factored.solve(state.vector)
-        influence = factored.solve_transposed(targets.T).T  # (k, p): A^-T c
+        inside, missing = state.coordinates.targets(targets)
+        if state.n == 0:
+            nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
+            return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, 0)
+        p = len(state.coordinates)
+        factored = _Factored(state.matrix[:p, :p])
+        theta = factored.solve(state.vector[:p])
+        influence = factored.solve_transposed(inside[:, :p].T).T  # (k, p): A^-T c
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
-        outside = np.minimum(factored.ridge * np.linalg.norm(influence, axis=1) / size, 1.0)
-        blocks = self._score_buffer(state, theta) if state.buffer is not None else state.current
+        outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
+        room = len(state.vector)
+        blocks = self._score_buffer(state, _padded(theta, room)) if state.buffer is not None else state.current
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
+        along = np.pad(influence, ((0, 0), (0, room - p)))
         if self.blocks == "episode":
-            levels, error, freedom = None, *_episode_error(kept, influence, state.episodes)
+            levels, error, freedom = None, *_episode_error(kept, along, state.episodes)
         else:
-            levels, error, freedom = _block_error(kept, influence, state.n, self.blocks == "none")
+            levels, error, freedom = _block_error(kept, along, state.n, self.blocks == "none")
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
-        return LeastSquaresReading(targets @ theta, error, freedom, outside, levels, state.n)
+        return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, state.n)
 
     def interval(self, state: LeastSquaresState, targets: Floats, level: float, kind: str | None = None) -> Interval:
         """Read intervals for targets (k, p) off the sums."""
@@ -151,17 +157,78 @@ class LeastSquares:
         lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
         return Interval(reading.estimate, lower, upper, level, kind, reading.standard_error, reading.n)
 
+    def merge(self, one: LeastSquaresState, other: LeastSquaresState) -> LeastSquaresState:
+        """Add the sums of two separate streams; what both know of the variance becomes the previous epoch."""
+        coordinates = one.coordinates.union(other.coordinates)
+        room = coordinates.room
+        matrix, vector = np.zeros((room, room)), np.zeros(room)
+        for state in (one, other):
+            place = coordinates.places(state.coordinates)
+            matrix[np.ix_(place, place)] += state.matrix
+            vector[place] += state.vector
+        pilot = _padded(_Factored(matrix).solve(vector), room) if one.n + other.n else vector
+        known: list[Moments] = []
+        for state in (one, other):
+            place = coordinates.places(state.coordinates)
+            blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
+            known += [moments.moved(place, room) for moments in (state.previous, blocks.moments) if moments is not None]
+        n = one.n + other.n
+        return LeastSquaresState(
+            coordinates=coordinates,
+            matrix=matrix,
+            vector=vector,
+            n=n,
+            episodes=one.episodes + other.episodes,
+            epoch_end=2 * n,
+            pilot=pilot,
+            buffer=None,
+            buffer_clock=None,
+            previous=Moments.pooled(known),
+            current=self._no_blocks(2 * n, room),
+        )
+
+    def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
+        """Give the parameters that appear for the first time a place."""
+        state.coordinates = state.coordinates.including(increments)
+        more = state.coordinates.room - len(state.vector)
+        if more > 0:
+            state.matrix = np.pad(state.matrix, (0, more))
+            state.vector = np.pad(state.vector, (0, more))
+            state.pilot = np.pad(state.pilot, (0, more))
+            state.previous = state.previous and state.previous.widened(more)
+            state.current = state.current.widened(more)
+
+    def _end_epoch(self, state: LeastSquaresState) -> None:
+        """Renew the pilot; the current moments become the previous ones."""
+        p, room = len(state.coordinates), len(state.vector)
+        state.pilot = _padded(_Factored(state.matrix[:p, :p]).solve(state.vector[:p]), room)
+        if state.buffer is not None:
+            state.current = self._score_buffer(state, state.pilot)
+            state.buffer = state.buffer_clock = None
+        state.epoch_end = 2 * (state.epoch_end or _first_end(p))
+        state.previous = state.current.moments
+        state.current = self._no_blocks(state.epoch_end, room)
+
     def _no_blocks(self, epoch_end: int, p: int) -> Cascade | EpisodeSums:
         """Start an epoch; longer blocks than a sixth of the data kept at its end are of no use."""
         if self.blocks == "episode":
-            return EpisodeSums.empty(1, p)
-        return Cascade.empty(1 + floor(log2(epoch_end / 6)), p)
+            return EpisodeSums.empty(p)
+        return Cascade.empty(1 + floor(log2(max(epoch_end, SHORTEST_EPOCH) / 6)), p)
 
     def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Cascade | EpisodeSums:
-        blocks = self._no_blocks(state.epoch_end, len(pilot))
+        blocks = self._no_blocks(_first_end(len(state.coordinates)), len(pilot))
         if state.buffer is not None and state.buffer_clock is not None:
-            blocks.add(state.buffer.at(pilot), state.buffer_clock)
+            blocks.add(state.coordinates.relabelled(state.buffer).at(pilot), state.buffer_clock)
         return blocks
+
+
+def _first_end(p: int) -> int:
+    """Length of the first epoch: enough rows for a first solution, in whole tiles."""
+    return -(-max(SHORTEST_EPOCH, 4 * p) // TILE) * TILE
+
+
+def _padded(x: Floats, length: int) -> Floats:
+    return np.pad(x, (0, length - len(x)))
 
 
 class _Factored:
@@ -171,7 +238,7 @@ class _Factored:
         from scipy.linalg import lu_factor
 
         self.matrix = matrix
-        largest = float(np.abs(matrix).max())
+        largest = float(np.abs(matrix).max(initial=0.0))
         self.ridge = RIDGE * largest if largest > 0 else 1.0
         self.factors = lu_factor(matrix + self.ridge * np.eye(len(matrix)), check_finite=False)
 
@@ -203,14 +270,14 @@ def _block_error(kept: list[Moments], influence: Floats, n: int, single_steps: b
     levels = choose_level(squares, blocks, freedom)
     used = 0 * levels.chosen if single_steps else levels.chosen
     rate = levels.rate[used, np.arange(len(influence))]
-    error = np.sqrt(rate / max(n, 1)) if blocks[0] >= 8 else np.full(len(influence), np.inf)
-    return levels, error, freedom[used].astype(np.float64)
+    error = np.sqrt(rate / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
+    return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
 
 
 def _episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
     """Standard error from episodes as independent blocks."""
-    squares = sum(moments.centred(influence)[0] for moments in kept)
+    squares = np.sum([moments.centred(influence)[0] for moments in kept], axis=0)
     freedom = sum(int(moments.count[0]) for moments in kept) - 2
-    if freedom < 6:
-        return np.full(len(influence), np.inf), np.full(len(influence), 1.0)
+    if freedom < FEWEST_BLOCKS - 2:
+        return np.full(len(influence), np.inf), np.ones(len(influence))
     return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

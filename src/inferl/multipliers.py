@@ -74,7 +74,7 @@ class Blocks:
     growth: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.length > 0 or not 0 <= self.growth < 1:
+        if not 0 < self.length < np.inf or not 0 <= self.growth < 1:
             raise SettingError(f"{self}: the length must be positive and the growth in [0, 1)")
 
     def tick(self, count: Integers) -> Integers:
@@ -117,11 +117,12 @@ class Multipliers:
         >>> rows = np.arange(3)
         >>> Multipliers("two-point").draw(0, tick=rows, stream=0 * rows, replica=np.arange(2))
         array([[2., 0., 2.],
-               [0., 0., 0.]])
+               [2., 0., 0.]])
         """
         law = LAWS[self.law]
         call, row = np.unique(np.stack([tick // law.lanes, stream]), axis=1, return_inverse=True)
         key = (seed & 0xFFFFFFFF, seed >> 32)
+        row = row.reshape(-1)  # NumPy 2.0.0 keeps an axis
         number, label = call[0].astype(np.uint64), call[1].astype(np.uint64)
         counter = (number & np.uint64(0xFFFFFFFF), number >> np.uint64(32), replica[:, None], label)
         words = philox(counter, key)  # (B, calls, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inferl import algorithms
 from inferl.blocks import Cascade, EpisodeSums, Moments
 from inferl.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
+from inferl.coordinates import Coordinates
 from inferl.diagnostics import RatioSummary
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
@@ -19,6 +20,6 @@ __all__ = ["STORABLE"]
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
     *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
-    *(LeastSquares, LeastSquaresState, Cascade, EpisodeSums, Moments),
+    *(LeastSquares, LeastSquaresState, Coordinates, Cascade, EpisodeSums, Moments),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
 )

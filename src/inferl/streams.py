@@ -70,6 +70,9 @@ class Streams:
             zero = np.zeros(len(chunk), np.int64)
             after, steps = self.place(Transitions(zero, zero, zero, discounts=1.0))
             return after, Steps(chunk, steps.first, steps.clock)
+        if len(chunk) == 0:
+            none = np.zeros(0, np.int64)
+            return self, Steps(chunk.without_borders(), chunk.last, Clock(none, none, none, none, none, chunk.last))
         now, slot = self._with_slots(chunk.stream)
         order = np.argsort(slot, kind="stable")  # rows of one stream behind each other
         sorted_slot = slot[order]

@@ -14,6 +14,7 @@ from inferl.rows import Bools, Floats, Integers, Rows
 
 __all__ = ["Transitions"]
 
+_MOST_LABEL = 2**63 - 1
 _MOST_STREAM = 2**32 - 1  # a stream's label is one word of the random counter
 
 
@@ -97,7 +98,7 @@ class Transitions(Rows):
             "ratios": rho,
             "first": None if first is None else _flags("first", first, n),
             "last": ends,
-            "episode": None if episode is None else _labels("episode", episode, n, 2**63 - 1),
+            "episode": None if episode is None else _labels("episode", episode, n, _MOST_LABEL),
             "stream": _labels("stream", stream, n, _MOST_STREAM),
         }
         for name, value in columns.items():
@@ -121,14 +122,13 @@ class Transitions(Rows):
 
 
 def _features(name: str, values: ArrayLike) -> Floats | Integers:
-    array = np.asarray(values)
+    array = _array(name, values)
     if array.ndim == 1 and np.issubdtype(array.dtype, np.integer):
-        table = array.astype(np.int64)
-        _refuse(f"{name} index", table < 0, table, "rows of a table are counted from 0")
-        return table
+        _refuse(f"{name} index", (array < 0) | (array > _MOST_LABEL), array, "rows of a table are counted from 0")
+        return array.astype(np.int64)
     if array.ndim == 1 and array.size == 0:
         return array.astype(np.int64)
-    if array.ndim != 2:
+    if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(
             f"{name} have shape {array.shape}; expected floats (steps, dimension), or integers (steps,) for a table"
         )
@@ -137,11 +137,18 @@ def _features(name: str, values: ArrayLike) -> Floats | Integers:
     return vectors
 
 
+def _array(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ShapeError(f"{name} have rows of different lengths") from None
+
+
 def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
-    array = _floats(name, np.asarray(values))
+    array = _floats(name, _array(name, values))
     if array.ndim == 0:
         array = np.full(n, float(array))
-    if array.shape != (n,) and not (wide and array.ndim == 2 and len(array) == n):
+    if array.shape != (n,) and not (wide and array.ndim == 2 and len(array) == n and array.shape[1] > 0):
         raise ShapeError(f"{name} have shape {array.shape}, but there are {n} rows of features")
     _refuse(name.removesuffix("s"), ~np.isfinite(array), array, "drop the row or repair it")
     return array
@@ -149,26 +156,28 @@ def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
 
 def _floats(name: str, array: np.ndarray[Any, np.dtype[Any]]) -> Floats:
     try:
+        if np.iscomplexobj(array):
+            raise TypeError
         return np.array(array, dtype=np.float64)  # a copy: the caller may reuse the buffer
     except (TypeError, ValueError):
         raise ShapeError(f"{name} of type {array.dtype} cannot be read as floats") from None
 
 
 def _flags(name: str, values: ArrayLike, n: int) -> Bools:
-    array = np.asarray(values)
-    if not (array.dtype == np.bool_ or np.isin(array, (0, 1)).all()):
-        raise DataError(f"{name} holds values that are neither true nor false")
+    array = _array(name, values)
+    if array.dtype != np.bool_:
+        _refuse(name, ~np.isin(array, (0, 1)), array, "a flag is true or false")
     flags: Bools = _filled(name, array.astype(np.bool_), n)
     return flags
 
 
 def _labels(name: str, values: ArrayLike, n: int, most: int) -> Integers:
-    array = np.asarray(values)
+    array = _array(name, values)
     if not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"{name} labels are integers, not {array.dtype}; number them first")
-    labels: Integers = _filled(name, array.astype(np.int64), n)
+    labels = _filled(name, array, n)
     _refuse(f"{name} label", (labels < 0) | (labels > most), labels, f"labels are 0 to {most}")
-    return labels
+    return np.array(labels, np.int64)
 
 
 def _filled(name: str, array: Any, n: int) -> Any:
@@ -188,4 +197,5 @@ def _refuse(name: str, bad: Bools, values: Any, remedy: str) -> None:
 
 
 def _kind(features: Floats | Integers) -> str:
-    return "row numbers of a table" if features.ndim == 1 else f"vectors of length {features.shape[1]}"
+    kind = "row numbers of a table" if features.ndim == 1 else f"vectors of length {features.shape[1]}"
+    return f"{len(features)} {kind}"

@@ -50,6 +50,11 @@ class Algorithm:
         return True
 
     @property
+    def sparse(self) -> bool:
+        """Whether a step in a table touches a few parameters only."""
+        return True
+
+    @property
     def delayed(self) -> bool:
         """Whether a step's increment waits for later steps."""
         return False

@@ -25,6 +25,11 @@ class Linear(Algorithm):
     Linear(dimension=3)
     """
 
+    @property
+    def sparse(self) -> bool:
+        """A user's increments are dense."""
+        return False
+
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
         """Pass the data on."""
         assert isinstance(steps.data, Increments)
@@ -103,6 +108,11 @@ class Stack(Algorithm):
     def n_features(self) -> int:
         """Length of the features, which all parts read."""
         return self.parts[0].n_features
+
+    @property
+    def sparse(self) -> bool:
+        """Whether all parts are."""
+        return all(part.sparse for part in self.parts)
 
     @property
     def delayed(self) -> bool:

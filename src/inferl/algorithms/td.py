@@ -35,6 +35,11 @@ class TD(Algorithm):
         super().__post_init__()
         _check_trace(self.trace)
 
+    @property
+    def sparse(self) -> bool:
+        """A trace remembers many states."""
+        return self.trace == 0
+
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
         """Return one rank-one term a step."""
         data = transitions_of(steps)
@@ -65,6 +70,11 @@ class EmphaticTD(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_trace(self.trace)
+
+    @property
+    def sparse(self) -> bool:
+        """A trace remembers many states."""
+        return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
         """Return one rank-one term a step."""

@@ -1,0 +1,227 @@
+"""The shell: ``inferl demo`` and its like.
+
+What takes long to import is imported inside the commands, so that ``inferl --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import inferl
+from inferl.errors import InferlError, SettingError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from inferl.interval import Interval
+
+__all__ = ["app", "main"]
+
+DISCOUNT = 0.99
+FIRST_READING = 10  # episodes; before, the picture would show little but noise
+FEWEST = 20  # episodes that make a picture
+STAR = "*: a check failed"
+PICTURES = (".png", ".pdf", ".svg")
+
+Intervals = dict[str, "Interval"]
+Readings = dict[str, list[tuple[int, "Interval"]]]
+Show = Callable[[int, Callable[[], Intervals]], None]
+
+
+class _Commands(TyperGroup):
+    """Commands whose expected errors are one line, not a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InferlError as error:
+            typer.echo(f"inferl: {error}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"inferl {inferl.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _inferl(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Error bars on a policy's value, updated with every transition.
+
+    Begin with:  [bold]inferl demo[/bold]
+    """
+
+
+@app.command()
+def demo(
+    episodes: Annotated[int, typer.Option(min=FEWEST, help="Number of episodes to watch.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
+    picture: Annotated[Path, typer.Option(help="Where to draw it: a .png, .pdf or .svg file.")] = Path("demo.png"),
+    level: Annotated[float, typer.Option(help="Confidence level, between 0 and 1.")] = 0.95,
+) -> None:
+    """Watch two intervals close in on a value that is known exactly.
+
+    The best policy walks over the slippery FrozenLake of Gymnasium. What is
+    its value at the start? Two methods answer while the transitions arrive:
+    the online bootstrap, and streaming least squares.
+
+    [bold]inferl demo[/bold]
+
+    [bold]inferl demo --episodes 2000 --seed 7 --picture lake.pdf[/bold]
+    """
+    from rich.console import Console
+
+    from inferl import plots
+    from inferl.interval import check_level
+
+    check_level(level)
+    _check_picture(picture)
+    axes = plots.new_axes()
+    console = Console(highlight=False)
+    console.print("FrozenLake 8x8, slippery: what is the value of the best policy at the start?")
+    readings, truth = _watch(console, episodes, seed, level)
+    plots.save(plots.closing_bands(readings, truth, axes), picture)
+    _answer(console, readings, truth)
+    console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
+
+
+def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Readings, float]:
+    """Let both methods watch the same transitions, read them at the milestones, and compute the exact value."""
+    from inferl.environments import FiniteMDP
+    from inferl.sources.gym import import_gymnasium, rollout
+
+    # The limit on the steps of an episode is far above any length that occurs: nothing is cut off.
+    env = import_gymnasium().make("FrozenLake-v1", map_name="8x8", is_slippery=True, max_episode_steps=100_000)
+    lake = FiniteMDP.from_toy_text(env)
+    policy = lake.optimal_policy(DISCOUNT)
+    truth = float(lake.values(policy, DISCOUNT)[0])
+    source = rollout(env, policy, inferl.OneHot(lake.n_states), DISCOUNT, seed=seed)
+    start = source.features(0)
+    bootstrap = inferl.OnlineBootstrap(inferl.Polynomial(100, decay=0.65), seed=seed)
+    evaluators = {
+        "online bootstrap": inferl.Evaluator(inferl.TD(lake.n_states), bootstrap),
+        "least squares": inferl.Evaluator(inferl.TD(lake.n_states), inferl.LeastSquares()),
+    }
+
+    def read() -> Intervals:
+        return {name: evaluator.interval(start, level) for name, evaluator in evaluators.items()}
+
+    readings: Readings = {name: [] for name in evaluators}
+    done = 0
+    with (_bar if console.is_terminal else _lines)(console, episodes, truth) as show:
+        for milestone in _milestones(episodes):
+            for chunk in source.take(episodes=milestone - done):
+                for evaluator in evaluators.values():
+                    evaluator.update(chunk)
+                done += int(chunk.last.sum())
+                show(done, read)
+            for name, interval in read().items():
+                readings[name].append((milestone, interval))
+    return readings, truth
+
+
+def _milestones(episodes: int) -> list[int]:
+    """Numbers of episodes at which to read: evenly spaced on a logarithmic axis, round numbers among them."""
+    import numpy as np
+
+    spaced = np.geomspace(FIRST_READING, episodes, 50).round().astype(int).tolist()
+    return sorted({*spaced, *_round_numbers(episodes)})
+
+
+def _round_numbers(episodes: int) -> set[int]:
+    """10, 20, 50, 100, ... below the number of episodes, and that number itself."""
+    powers = range(1, len(str(episodes)))
+    return {n for power in powers for n in (10**power, 2 * 10**power, 5 * 10**power) if n < episodes} | {episodes}
+
+
+@contextmanager
+def _bar(console: Console, episodes: int, truth: float) -> Iterator[Show]:
+    """Show a progress bar on a terminal, and both intervals as they are now."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    from rich.text import Text
+
+    progress = Progress("episodes", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    task = progress.add_task("episodes", total=episodes)
+    with Live(progress, console=console, transient=True) as live:
+
+        def show(done: int, read: Callable[[], Intervals]) -> None:
+            progress.update(task, completed=done)
+            lines = [f"{name:<18}{_short(interval)}" for name, interval in read().items()]
+            live.update(Group(progress, *map(Text, lines), f"{'exact':<18}{truth:.3f}        {STAR}"))
+
+        yield show
+
+
+@contextmanager
+def _lines(console: Console, episodes: int, truth: float) -> Iterator[Show]:
+    """Print a line at round numbers of episodes, where the output goes to a file."""
+    awaited = _round_numbers(episodes)
+    console.print(f"{'episodes':>8}  {'online bootstrap':<24}  {'least squares':<24}  {STAR}")
+
+    def show(done: int, read: Callable[[], Intervals]) -> None:
+        if done in awaited:
+            awaited.remove(done)
+            bootstrap, least_squares = read().values()
+            console.print(f"{done:>8}  {_short(bootstrap):<24}  {_short(least_squares)}", markup=False)
+
+    yield show
+
+
+def _short(interval: Interval) -> str:
+    return f"{interval.estimate:.3f} [{interval.lower:.3f}, {interval.upper:.3f}]{_star(interval)}"
+
+
+def _star(interval: Interval) -> str:
+    return " *" if interval.notes else ""
+
+
+def _answer(console: Console, readings: Readings, truth: float) -> None:
+    """Say what the value is, how sure that is, and whether it is right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    final = {name: read[-1][1] for name, read in readings.items()}
+    episodes, one = readings["least squares"][-1]
+    seen = f"{episodes:,} episodes ({one.n:,} transitions)".replace(",", " ")
+    console.print(f"\nAfter {seen}, the value of the start state:")
+    table = Table("", "estimate", f"{one.level * 100:g}% interval", f"holds the exact {truth:.4f}?", box=SIMPLE_HEAD)
+    for name, interval in final.items():
+        bounds = Text(f"[{interval.lower:.3f}, {interval.upper:.3f}]")
+        table.add_row(name + _star(interval), f"{interval.estimate:.3f}", bounds, "yes" if truth in interval else "no")
+    console.print(table)
+    for name, interval in final.items():
+        for note in interval.notes:
+            console.print(f"* {name}, {note}.\n", markup=False)
+    if any(truth not in interval and not interval.notes for interval in final.values()):
+        console.print(f"Of intervals at this level, about {100 - one.level * 100:g} in 100 miss.\n")
+
+
+def _check_picture(picture: Path) -> None:
+    """Refuse a file that cannot be drawn before the work is done, not after it."""
+    if picture.suffix not in PICTURES:
+        raise SettingError(f"cannot draw {picture}: its name must end in {', '.join(PICTURES)}")
+    if not os.access(picture.parent, os.W_OK):
+        raise SettingError(f"cannot draw {picture}: there is no folder {picture.parent}, or it cannot be written to")
+
+
+def main() -> None:
+    """Run the shell command ``inferl``."""
+    app(prog_name="inferl")

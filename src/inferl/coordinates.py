@@ -1,0 +1,87 @@
+"""Coordinates: which parameters have been seen, so that sums over a large table only hold the part in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inferl.increments import Increments
+from inferl.rows import Floats, Integers
+from inferl.vectors import Sparse
+
+__all__ = ["Coordinates"]
+
+SMALLEST_ROOM = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Places 0, 1, 2, ... given to parameters in the order in which they are first seen.
+
+    One-hot increments name the few parameters they touch; dense ones touch all, and then place i is parameter i.
+
+    >>> none = Coordinates.none_of(5)
+    >>> len(none), none.room
+    (0, 0)
+    """
+
+    place: Integers  # (p,) of each parameter, -1 where it has not been seen
+    seen: Integers  # (S,) the parameters, in order of their places
+    room: int  # length of the arrays that hold them: S and some to grow
+
+    @classmethod
+    def none_of(cls, n_parameters: int) -> Coordinates:
+        """Start with nothing seen of p parameters."""
+        return cls(np.full(n_parameters, -1), np.zeros(0, np.int64), 0)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def including(self, increments: Increments) -> Coordinates:
+        """Give places to the parameters that these increments name for the first time."""
+        if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse) and not increments.damping.any():
+            # A value of 0 fills up a row of entries, or follows a termination: it names nothing.
+            named = [x.index[x.value != 0] for x in (increments.u, increments.v)]
+            return self._with(np.concatenate(named))
+        return self._with(np.arange(len(self.place)))
+
+    def union(self, other: Coordinates) -> Coordinates:
+        """Give places to what the other has seen too."""
+        return self._with(other.seen)
+
+    def places(self, other: Coordinates) -> Integers:
+        """Say where the other's arrays go in ours: a place for each of its `room`."""
+        free = np.setdiff1d(np.arange(self.room), self.place[other.seen])
+        return np.concatenate([self.place[other.seen], free[: other.room - len(other)]])
+
+    def relabelled(self, increments: Increments) -> Increments:
+        """Write increments in terms of places instead of parameters."""
+        if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
+            damping = np.zeros(self.room)
+            damping[: len(self)] = increments.damping[self.seen]
+            return replace(increments, u=self._moved(increments.u), v=self._moved(increments.v), damping=damping)
+        return increments
+
+    def targets(self, targets: Floats) -> tuple[Floats, Floats]:
+        """Write targets (k, p) in terms of places (k, room), with the length of what has never been seen."""
+        inside = np.zeros((len(targets), self.room))
+        inside[:, : len(self)] = targets[:, self.seen]
+        missing = np.linalg.norm(targets[:, self.place < 0], axis=1)
+        return inside, missing
+
+    def _moved(self, x: Sparse) -> Sparse:
+        return Sparse(np.maximum(self.place[x.index], 0), x.value, self.room)
+
+    def _with(self, named: Integers) -> Coordinates:
+        new = named[self.place[named] < 0]
+        if new.size == 0:
+            return self
+        values, first = np.unique(new, return_index=True)
+        seen = np.r_[self.seen, values[np.argsort(first)]]
+        place = self.place.copy()
+        place[seen] = np.arange(len(seen))
+        room = self.room
+        if len(seen) > room:  # double, so that growing costs little in all; never beyond the parameters there are
+            room = min(max(2 * len(self), len(seen), SMALLEST_ROOM), len(place))
+        return Coordinates(place, seen, room)

@@ -1,0 +1,75 @@
+"""Joining: several evaluators become one.
+
+`merge` adds what was learned from separate streams; `concatenate` puts the replicas of one stream's shards together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from inferl.bootstrap import BootstrapState, OnlineBootstrap
+from inferl.bootstrap import concatenate as concatenate_states
+from inferl.errors import SettingError
+from inferl.evaluator import Evaluator
+from inferl.least_squares import LeastSquares, LeastSquaresState
+
+__all__ = ["concatenate", "merge"]
+
+
+def merge(one: Evaluator, other: Evaluator) -> Evaluator:
+    """Merge two least-squares evaluators of separate streams, for example of two machines.
+
+    Sums add; both must have the same algorithm. Rows that arrive later continue the streams of `one`.
+
+    >>> import numpy as np
+    >>> from inferl import TD, Transitions
+    >>> coin = np.random.default_rng(0).integers(2, size=2000)
+    >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)
+    >>> merged = merge(Evaluator(TD(1)).update(data[:1000]), Evaluator(TD(1)).update(data[1000:]))
+    >>> merged.n, bool(abs(merged.estimate(0) - Evaluator(TD(1)).update(data).estimate(0)) < 1e-9)
+    (2000, True)
+    """
+    if not isinstance(one.method, LeastSquares):
+        raise SettingError("only LeastSquares can be merged: the rows of a bootstrap follow one stream")
+    if (one.algorithm, one.method) != (other.algorithm, other.method):
+        raise SettingError(f"{one} and {other} differ; both must have the same algorithm and method")
+    left, right = one.settled(), other.settled()
+    merged = one.copy()
+    state = merged._state
+    state.method = one.method.merge(cast(LeastSquaresState, left.method), cast(LeastSquaresState, right.method))
+    state.carry, state.pending = left.carry, None
+    state.ratios = left.ratios.plus(right.ratios)
+    state.streams = replace(state.streams, n=one.n + other.n)
+    state.tabular = one._state.tabular if one.n else other._state.tabular
+    return merged
+
+
+def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
+    """Put bootstrap evaluators that ran different replicas of one stream together.
+
+    The shards are made with ``first_replica`` set so that their replicas follow each other; they must have seen the
+    same rows. The result is, bit for bit, the evaluator that would have run all replicas.
+    """
+    methods = [shard.method for shard in shards]
+    expected = shards[0].method
+    for shard, method in zip(shards, methods, strict=True):
+        if not isinstance(method, OnlineBootstrap) or not isinstance(expected, OnlineBootstrap):
+            raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares are merged")
+        if replace(expected, n_replicas=method.n_replicas) != method or shard.algorithm != shards[0].algorithm:
+            raise SettingError(f"{method} does not continue the replicas before it, which end at {expected}")
+        if shard.n != shards[0].n or not np.array_equal(_row_zero(shard), _row_zero(shards[0])):
+            raise SettingError("the shards have not seen the same stream: their estimates differ")
+        expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
+    joined = shards[0].copy()
+    total = sum(cast(OnlineBootstrap, method).n_replicas for method in methods)
+    joined.method = replace(cast(OnlineBootstrap, methods[0]), n_replicas=total)
+    joined._state.method = concatenate_states([cast(BootstrapState, shard._state.method) for shard in shards])
+    return joined
+
+
+def _row_zero(shard: Evaluator) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.asarray(cast(BootstrapState, shard.settled().method).iterate[:, 0])

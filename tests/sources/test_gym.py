@@ -1,0 +1,227 @@
+"""Rollouts: what terminates, what is cut off, and that nothing is lost or invented in between."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+import inferl
+from inferl.errors import DataError, MissingExtraError, SettingError
+from inferl.sources import Rollout, rollout
+from inferl.transitions import Transitions
+
+UNIFORM = np.full((16, 4), 0.25)
+
+
+def lake(max_episode_steps: int = 100, seed: int = 0, chunk: int = 256, policy: Any = UNIFORM) -> Rollout:
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=max_episode_steps)
+    return rollout(env, policy, inferl.OneHot(16), discount=0.9, seed=seed, chunk=chunk)
+
+
+def joined(chunks: Iterable[Transitions]) -> Transitions:
+    return Transitions.join(list(chunks))
+
+
+def same(a: Transitions, b: Transitions) -> bool:
+    columns = ("features", "rewards", "next_features", "discounts", "last")
+    return len(a) == len(b) and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in columns)
+
+
+class Salary(gymnasium.Env[Any, Any]):
+    """One state, a reward of 1 at each step; ends after `length` steps, or never."""
+
+    observation_space = gymnasium.spaces.Discrete(1)
+    action_space = gymnasium.spaces.Discrete(1)
+
+    def __init__(self, length: float = np.inf) -> None:
+        self.length = length
+        self.seeds: list[int | None] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self.age = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.age += 1
+        return 0, 1.0, self.age >= self.length, False, {}
+
+
+def test_truncation_keeps_the_future_and_termination_does_not() -> None:
+    """A salary for ever is worth 1 / (1 - 0.9) = 10, however often the watching is cut off.
+
+    One that ends after 5 steps is, averaged over the steps of an episode, worth less than 5: LSTD with one feature
+    solves 5 = theta (5 - 0.9 * 4).
+    """
+    for env, value in ((TimeLimit(Salary(), 5), 10.0), (Salary(length=5), 5 / (5 - 0.9 * 4))):
+        source = rollout(env, lambda _: 0, inferl.OneHot(1), discount=0.9)
+        evaluator = inferl.Evaluator(inferl.TD(1)).update(source.take(episodes=20))
+        assert evaluator.n == 100
+        assert evaluator.episodes == 20
+        assert evaluator.estimate(source.features(0)) == pytest.approx(value, rel=1e-8)
+
+
+def test_a_cut_episode_shows_its_true_last_observation() -> None:
+    right = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=2)
+    (chunk,) = rollout(right, lambda _: 2, inferl.OneHot(16), discount=0.9).take(episodes=2)
+    assert chunk.features.tolist() == [0, 1, 0, 1]
+    assert chunk.next_features.tolist() == [1, 2, 1, 2]
+    assert chunk.discounts.tolist() == [0.9] * 4
+    assert chunk.last.tolist() == [False, True, False, True]
+
+
+def test_an_episode_that_ends_at_its_limit_has_terminated() -> None:
+    down_hole = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=2)
+    (chunk,) = rollout(down_hole, lambda s: 2 if s == 4 else 1, inferl.OneHot(16), discount=0.9).take(episodes=1)
+    assert chunk.next_features.tolist() == [4, 5]
+    assert chunk.discounts.tolist() == [0.9, 0.0]
+
+
+def test_no_transition_leads_across_a_reset() -> None:
+    path = joined(lake(max_episode_steps=7, chunk=50).take(episodes=400))
+    inner, ends = ~path.last[:-1], path.last[:-1]
+    assert (path.next_features[:-1][inner] == path.features[1:][inner]).all()
+    assert (path.features[1:][ends] == 0).all()  # the only start
+    holes_and_goal = np.isin(path.next_features, (5, 7, 11, 12, 15))
+    assert ((path.discounts == 0) == holes_and_goal).all()
+    truncated = path.last & ~holes_and_goal
+    assert truncated.any()
+    assert holes_and_goal.any()
+    assert path.episode is not None
+    assert (np.diff(path.episode) == ends).all()
+    assert (np.bincount(path.episode)[path.episode[truncated]] == 7).all()
+
+
+def test_takes_continue_where_the_last_one_stopped() -> None:
+    whole = joined(lake().take(steps=1000))
+    source = lake(chunk=64)
+    parts = [joined(source.take(steps=137)), joined(source.take(episodes=30)), *source.take(steps=200)]
+    assert same(joined(parts), whole[: sum(map(len, parts))])
+    assert not whole.last[136]  # the second take began in mid-episode ...
+    assert int(parts[1].last.sum()) == 30  # ... whose end counts
+    assert parts[1].last[-1]
+
+
+def test_takes_stop_exactly() -> None:
+    assert [len(chunk) for chunk in lake(chunk=100).take(steps=250)] == [100, 100, 50]
+    assert sum(int(chunk.last.sum()) for chunk in lake(chunk=10).take(episodes=17)) == 17
+    assert list(lake().take(steps=0)) == []
+
+
+def test_a_take_that_is_left_early_loses_nothing() -> None:
+    source = lake(chunk=10)
+    first = next(source.take(steps=1000))
+    assert same(joined([first, *source.take(steps=90)]), joined(lake().take(steps=100)))
+
+
+def test_the_seed_decides() -> None:
+    rows = [joined(lake(seed=seed).take(steps=300)) for seed in (1, 1, 2)]
+    assert same(rows[0], rows[1])
+    assert not same(rows[0], rows[2])
+
+
+def test_the_environment_is_seeded_once() -> None:
+    env = Salary(length=2)
+    source = rollout(env, lambda _: 0, inferl.OneHot(1), discount=0.9, seed=7)
+    list(source.take(episodes=1))
+    list(source.take(steps=3))
+    assert env.seeds == [7, None, None]
+
+
+def test_actions_do_not_follow_the_chances_of_the_environment() -> None:
+    """An environment and a policy with one seed must not draw the same numbers."""
+
+    class Coin(Salary):
+        observation_space = gymnasium.spaces.Discrete(2)
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            return int(self.np_random.random() < 0.5), float(action), False, False, {}
+
+    n = 4000
+    path = joined(rollout(Coin(), np.full((2, 2), 0.5), inferl.OneHot(2), discount=0.9).take(steps=n))
+    for coins in (path.features, path.next_features):
+        agreements = int((coins == path.rewards).sum())
+        # Four standard deviations: a false alarm with probability 6e-5 for each of the two.
+        assert abs(agreements - n / 2) < 4 * np.sqrt(n) / 2
+
+
+def test_a_buffer_that_the_environment_reuses_is_copied() -> None:
+    class Counter(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(0, 100, (2,))
+        action_space = gymnasium.spaces.Discrete(1)
+        buffer = np.zeros(2)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+            self.buffer[:] = 0
+            return self.buffer, {}
+
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            self.buffer += 1
+            return self.buffer, 0.0, False, False, {}
+
+    @dataclass
+    class Identity:
+        dimension: int = 2
+
+        def __call__(self, observations: Any) -> Any:
+            return np.asarray(observations, dtype=np.float64)
+
+    (chunk,) = rollout(Counter(), lambda _: 0, Identity(), discount=0.9).take(steps=4)
+    assert chunk.features[:, 0].tolist() == [0, 1, 2, 3]
+    assert chunk.next_features[:, 1].tolist() == [1, 2, 3, 4]
+
+
+def test_an_evaluator_that_missed_chunks_still_sees_new_episodes() -> None:
+    source = lake(max_episode_steps=10)
+    evaluator = inferl.Evaluator(inferl.TD(16, trace=0.9))
+    evaluator.update(source.take(steps=5))
+    list(source.take(episodes=3))
+    evaluator.update(source.take(steps=5))  # would be refused if it contradicted the first five
+    assert evaluator.n == 10
+
+
+def test_a_bad_observation_leaves_a_clear_error() -> None:
+    env = gymnasium.make("FrozenLake-v1")
+    with pytest.raises(DataError, match="outside the table"):
+        list(rollout(env, UNIFORM, inferl.OneHot(4), discount=0.9).take(steps=200))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"discount": 0.0}, "discount"), ({"discount": 1.5}, "discount"), ({"chunk": 0}, "chunk"), ({"env": 3}, "int")],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    usual: dict[str, Any] = {"env": Salary(), "policy": [[1.0]], "features": inferl.OneHot(1), "discount": 0.9}
+    with pytest.raises(SettingError, match=message):
+        rollout(**(usual | settings))
+
+
+@pytest.mark.parametrize("amount", [{}, {"episodes": 1, "steps": 1}, {"steps": -1}, {"episodes": -1}])
+def test_an_amount_must_be_said(amount: dict[str, int]) -> None:
+    with pytest.raises(SettingError):
+        lake().take(**amount)
+
+
+def test_vector_environments_are_refused_by_name() -> None:
+    env: Any = gymnasium.make_vec("FrozenLake-v1", num_envs=2, vectorization_mode="sync")
+    with pytest.raises(SettingError, match="vector"):
+        rollout(env, UNIFORM, inferl.OneHot(16), discount=0.9)
+
+
+def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = Salary()
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(MissingExtraError, match=r"inferl\[gym\]"):
+        rollout(env, [[1.0]], inferl.OneHot(1), discount=0.9)
+
+
+def test_a_rollout_prints_its_settings() -> None:
+    assert repr(lake()).endswith(
+        "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256)"
+    )

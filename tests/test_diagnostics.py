@@ -1,0 +1,90 @@
+"""The checks: each fires where it should, keeps quiet where it should, and says when it cannot know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferl.algorithms import TD, Field
+from inferl.bootstrap import OnlineBootstrap
+from inferl.diagnostics import Check, RatioSummary, Report, block_count, ratios
+from inferl.environments import two_state_chain
+from inferl.evaluator import Evaluator
+from inferl.least_squares import LeastSquares
+from inferl.multipliers import Blocks, Multipliers
+from inferl.step_sizes import Polynomial
+from inferl.transitions import Transitions
+
+
+def check(report: Report, name: str) -> Check:
+    return next(check for check in report.checks if check.name == name)
+
+
+def chain_data(n: int, seed: int = 0) -> Transitions:
+    chain, features = two_state_chain(0.8)
+    return chain.sample(np.ones((2, 1)), n, seed=seed).transitions(0.5, features)
+
+
+def test_dependence_fires_for_single_steps_only() -> None:
+    data = chain_data(10_000)
+    step_size = Polynomial(5, 0.65)
+    for method in (OnlineBootstrap(step_size, n_replicas=50), LeastSquares("none")):
+        report = Evaluator(TD(1), method).update(data).report([1.0])
+        assert check(report, "dependence").status == "failed"
+        assert any(note.startswith("dependence") for note in report.interval.notes)
+        value = check(report, "dependence").value
+        assert value == pytest.approx(3.0, rel=0.25)  # sqrt((1 + .8) / (1 - .8)) = 3
+    for method in (
+        OnlineBootstrap(step_size, 50, Multipliers("two-point", Blocks())),
+        LeastSquares(),
+    ):
+        report = Evaluator(TD(1), method).update(data).report([1.0])
+        assert check(report, "dependence").status == "passed"
+        assert not any(note.startswith("dependence") for note in report.interval.notes)
+
+
+def test_convergence_fires_for_a_step_size_that_is_too_small() -> None:
+    data = chain_data(2_000)
+    slow = Evaluator(TD(1), OnlineBootstrap(Polynomial(0.001, 0.65), n_replicas=50)).update(data).report([1.0])
+    assert check(slow, "convergence").status == "failed"
+    good = Evaluator(TD(1), OnlineBootstrap(Polynomial(5, 0.65), n_replicas=50)).update(data).report([1.0])
+    assert check(good, "convergence").status == "passed"
+
+
+def test_what_cannot_be_computed_is_not_available() -> None:
+    data = chain_data(500)
+    bare = OnlineBootstrap(Polynomial(5, 0.65), n_replicas=20, companion=False)
+    report = Evaluator(TD(1), bare).update(data).report([1.0])
+    for name in ("convergence", "dependence", "identification"):
+        assert check(report, name).status == "not available"
+    field = Evaluator(Field(1, lambda theta, t: t.reward - theta), OnlineBootstrap(Polynomial(1.0), 20)).update(data)
+    assert check(field.report([1.0]), "convergence").status == "not available"
+    assert check(field.report([1.0]), "divergence").status == "passed"
+
+
+def test_few_blocks_fire() -> None:
+    assert block_count(15.9).failed
+    assert not block_count(16).failed
+    assert block_count(None).status == "not available"
+
+
+def test_ratios_are_summarised_and_judged() -> None:
+    rho = np.random.default_rng(0).exponential(size=1000)
+    summary = RatioSummary()
+    for start in range(0, 1000, 64):
+        summary = summary.taking(rho[start : start + 64])
+    assert ratios(summary).value == pytest.approx(rho.sum() ** 2 / (1000 * (rho**2).sum()))
+    assert ratios(summary).status == "passed"
+    wild = rho.copy()
+    wild[3] = 500.0
+    assert ratios(RatioSummary().taking(wild)).failed
+    assert ratios(RatioSummary()).status == "not available"
+
+
+def test_reports_read_well() -> None:
+    data = chain_data(10_000)
+    report = Evaluator(TD(1)).update(data).report([1.0])
+    text = str(report)
+    assert "checks" in text
+    assert all(check.name in text for check in report.checks)
+    assert "!!" not in text

@@ -1,0 +1,90 @@
+"""Several evaluators become one: merged streams, concatenated replicas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from mdps import small_problem
+
+import inferl
+from inferl.algorithms import GTD2, TD
+from inferl.bootstrap import OnlineBootstrap
+from inferl.environments import ring
+from inferl.errors import SettingError
+from inferl.evaluator import Evaluator
+from inferl.least_squares import LeastSquares
+from inferl.step_sizes import Polynomial
+
+PROBLEM = small_problem()
+
+
+@pytest.mark.parametrize("blocks", ["dyadic", "episode", "none"])
+@pytest.mark.parametrize("tabular", [False, True])
+def test_two_halves_merged_agree_with_one_stream(blocks: str, tabular: bool) -> None:
+    data = PROBLEM.sample(20_000, seed=1, tabular=tabular)
+    cut = int(np.flatnonzero(data.last)[len(np.flatnonzero(data.last)) // 3]) + 1
+    algorithm = TD(4 if tabular else 2)
+    whole = Evaluator(algorithm, LeastSquares(blocks)).update(data)
+    halves = [Evaluator(algorithm, LeastSquares(blocks)).update(part) for part in (data[:cut], data[cut:])]
+    merged = inferl.merge(*halves)
+    target = 0 if tabular else PROBLEM.features[0]
+    one, two = whole.interval(target), merged.interval(target)
+    assert merged.n == two.n == 20_000
+    assert two.estimate == pytest.approx(one.estimate, rel=1e-9)
+    assert two.standard_error == pytest.approx(one.standard_error, rel=0.05)
+    merged.update(data)  # and goes on
+    assert merged.interval(target).n == 40_000
+
+
+def test_a_short_stream_merges_with_a_long_one() -> None:
+    data = PROBLEM.sample(5_100, seed=1)
+    merged = inferl.merge(Evaluator(TD(2)).update(data[:100]), Evaluator(TD(2)).update(data[100:]))
+    whole = Evaluator(TD(2)).update(data)
+    c = PROBLEM.features[0]
+    assert merged.estimate(c) == pytest.approx(whole.estimate(c), rel=1e-9)
+    assert merged.interval(c).standard_error == pytest.approx(whole.interval(c).standard_error, rel=0.1)
+
+
+def test_tables_that_saw_different_states_merge() -> None:
+    mdp, _ = ring(30, 5)
+    data = mdp.sample(np.ones((30, 1)), 3000, seed=2).transitions(0.9)
+    here, there = (data.features < 12) & (data.next_features < 12), (data.features >= 12) & (data.next_features >= 12)
+    parts = [
+        inferl.Transitions(data.features[rows], data.rewards[rows], data.next_features[rows], 0.9, first=rows[rows])
+        for rows in (here, there)
+    ]
+    separate = [Evaluator(TD(30)).update(part) for part in parts]
+    merged = inferl.merge(*separate)
+    together = Evaluator(TD(30)).update(parts[0]).update(parts[1])
+    seen = np.unique(np.concatenate([part.features for part in parts]))
+    np.testing.assert_allclose(merged.estimate(np.eye(30)[seen]), together.estimate(np.eye(30)[seen]), rtol=1e-8)
+
+
+def test_only_alike_evaluators_merge() -> None:
+    data = PROBLEM.sample(100, seed=1)
+    with pytest.raises(SettingError, match="differ"):
+        inferl.merge(Evaluator(TD(2)).update(data), Evaluator(TD(2, trace=0.5)).update(data))
+    replicas = Evaluator(TD(2), OnlineBootstrap(Polynomial(1.0), 5)).update(data)
+    with pytest.raises(SettingError, match="LeastSquares"):
+        inferl.merge(replicas, replicas)
+
+
+def test_shards_concatenate_to_the_whole_bit_for_bit() -> None:
+    data = PROBLEM.sample(777, seed=1)
+    method = OnlineBootstrap(Polynomial(0.5), n_replicas=9, seed=4)
+    whole = Evaluator(GTD2(2), method).update(data)
+    cuts = [(0, 3), (3, 2), (5, 4)]
+    shards = [Evaluator(GTD2(2), replace(method, first_replica=first, n_replicas=n)).update(data) for first, n in cuts]
+    joined = inferl.concatenate(shards)
+    assert joined.method == method
+    assert_same_bits(joined, whole)
+    with pytest.raises(SettingError, match="continue"):
+        inferl.concatenate([shards[0], shards[2]])
+    shards[1].update(data)
+    with pytest.raises(SettingError, match="same stream"):
+        inferl.concatenate(shards)
+    with pytest.raises(SettingError, match="merged"):
+        inferl.concatenate([Evaluator(TD(2)).update(data)])

@@ -1,0 +1,236 @@
+"""LeastSquares and its blocks: against the formulas written out, and against exact truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from mdps import small_problem
+from scipy import stats
+
+from inferl.algorithms import TD, Linear
+from inferl.blocks import Cascade, EpisodeSums, choose_level
+from inferl.bootstrap import OnlineBootstrap
+from inferl.environments import random_walk, ring, two_state_chain
+from inferl.errors import KindError, SettingError
+from inferl.evaluator import Evaluator
+from inferl.increments import Increments
+from inferl.least_squares import LeastSquares, LeastSquaresState
+from inferl.rows import Floats, Integers
+from inferl.step_sizes import Polynomial
+from inferl.streams import Clock, Streams
+from inferl.transitions import Transitions
+
+PROBLEM = small_problem()
+
+
+def test_the_estimate_solves_the_equation() -> None:
+    data = PROBLEM.sample(777, seed=0)
+    dphi = data.features - data.discounts[:, None] * data.next_features
+    a = (data.ratios[:, None] * data.features).T @ dphi
+    b = (data.ratios * data.rewards) @ data.features
+    estimate = Evaluator(TD(2)).update(data).estimate(np.eye(2))
+    np.testing.assert_allclose(estimate, np.linalg.solve(a, b), rtol=1e-11)
+
+
+def clock_of(slot: Integers, episode: Integers | None = None, last: Floats | None = None) -> Clock:
+    n = len(slot)
+    number = np.arange(1, n + 1)
+    return Clock(
+        number,
+        slot,
+        slot,
+        number,
+        np.ones(n, np.int64) if episode is None else episode,
+        np.zeros(n, np.bool_) if last is None else last.astype(np.bool_),
+    )
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3, 50, 77], list(range(1, 100))])
+def test_cascade_forms_blocks_along_each_stream(cuts: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    scores, slot = rng.normal(size=(100, 2)), rng.integers(3, size=100)
+    cascade = Cascade.empty(5, 2)
+    for start, stop in zip([0, *cuts], [*cuts, 100], strict=True):
+        cascade.add(scores[start:stop], clock_of(slot[start:stop]))
+    for level in range(5):
+        blocks = []
+        for s in range(3):
+            own = scores[slot == s]
+            whole = len(own) // 2**level * 2**level
+            blocks += list(own[:whole].reshape(-1, 2**level, 2).sum(axis=1))
+        g = np.array(blocks)
+        assert cascade.moments.count[level] == len(g)
+        np.testing.assert_allclose(cascade.moments.outer[level], g.T @ g, rtol=1e-12)
+        np.testing.assert_allclose(cascade.moments.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+def test_episode_sums_close_where_episodes_end() -> None:
+    rng = np.random.default_rng(2)
+    data = PROBLEM.sample(200, seed=3)
+    _, steps = Streams().place(data)
+    scores = rng.normal(size=(200, 2))
+    sums = EpisodeSums.empty(2)
+    for start in range(0, 200, 13):
+        sums.add(scores[start : start + 13], steps.clock[start : start + 13])
+    closed = [scores[steps.clock.episode == e].sum(axis=0) for e in np.unique(steps.clock.episode[data.last])]
+    g = np.array(closed)
+    assert sums.moments.count[0] == len(g) == data.last.sum()
+    np.testing.assert_allclose(sums.moments.outer[0], g.T @ g, rtol=1e-12)
+
+
+def level_by_the_rule(rate: Floats, blocks: Integers) -> int:
+    """The words of docs/method.md, as they stand."""
+    for j in range(len(blocks)):
+        above = [k for k in (1, 2, 3) if j + k < len(blocks) and blocks[j + k] >= 8]
+        if all(rate[j + k] <= rate[j] * (1 + np.sqrt(2 / blocks[j + k])) for k in above):
+            return j + 1 if j + 1 < len(blocks) and blocks[j + 1] >= 6 else j
+    raise AssertionError
+
+
+def test_level_choice_is_the_rule() -> None:
+    rng = np.random.default_rng(3)
+    blocks = np.array([3000 // 2**j for j in range(10)])
+    freedom = blocks - 1
+    rates = np.exp(rng.normal(size=(10, 500)) * 0.3).cumsum(axis=0)
+    rates[:, ::2] = np.exp(rng.normal(size=(10, 250)) * 0.02)
+    levels = choose_level(rates * (2.0 ** np.arange(10) * freedom)[:, None], blocks, freedom)
+    expected = [level_by_the_rule(rates[:, i], blocks) for i in range(500)]
+    assert levels.chosen.tolist() == expected
+    assert len(set(expected)) > 4
+
+
+def test_standard_error_is_the_formula() -> None:
+    """448 rows: an epoch of 256 and 192 rows of the next, both scored with the solution at 256."""
+    data, target = PROBLEM.sample(448, seed=8), PROBLEM.features[0]
+    phi, dphi = data.features, data.features - data.discounts[:, None] * data.next_features
+    u = data.ratios[:, None] * phi
+    pilot = np.linalg.solve(u[:256].T @ dphi[:256], data.rewards[:256] @ u[:256])
+    h = 448 * np.linalg.solve((u.T @ dphi).T, target)
+    scores = (data.rewards - dphi @ pilot) * (u @ h)
+    rate, blocks, freedom = [], [], []
+    for j in range(7):
+        squares, count, df = 0.0, 0, 0
+        for epoch, n_levels in ((scores[:256], 6), (scores[256:], 7)):  # blocks of at most a sixth of 256 and of 512
+            g = epoch[: len(epoch) // 2**j * 2**j].reshape(-1, 2**j).sum(axis=1)
+            if j < n_levels:
+                squares += float(np.sum((g - g.mean()) ** 2))
+                count, df = count + len(g), df + len(g) - 1
+        rate.append(squares / (2**j * df))
+        blocks.append(count)
+        freedom.append(df)
+    level = level_by_the_rule(np.array(rate), np.array(blocks))
+    error = np.sqrt(rate[level] / 448)
+    interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
+    assert interval.standard_error == pytest.approx(error, rel=1e-9)
+    assert interval.width == pytest.approx(2 * error * stats.t.ppf(0.95, freedom[level]), rel=1e-9)
+
+
+def test_first_epoch_is_scored_at_its_own_solution() -> None:
+    """A pilot of 0 would call the reward of -1 a step noise."""
+    mdp, _ = random_walk(8)
+    policy = np.ones((10, 1)) if mdp.n_actions == 1 else np.full((10, 2), 0.5)
+    path = mdp.sample(policy, 200, seed=1)
+    evaluator = Evaluator(TD(10)).update(path.transitions(1.0))
+    exact = mdp.values(policy, 1.0)[4]
+    interval = evaluator.interval(4)
+    assert interval.standard_error < abs(exact)
+
+
+def test_episode_blocks_are_the_formula() -> None:
+    data = PROBLEM.sample(200, seed=5)  # inside the first epoch: scored at the current solution
+    evaluator = Evaluator(TD(2), LeastSquares("episode")).update(data)
+    phi, dphi = data.features, data.features - data.discounts[:, None] * data.next_features
+    a = (data.ratios[:, None] * phi).T @ dphi
+    theta = np.linalg.solve(a, (data.ratios * data.rewards) @ phi)
+    f = data.ratios[:, None] * phi * (data.rewards - dphi @ theta)[:, None]
+    ends = np.flatnonzero(data.last) + 1
+    g = np.array([part.sum(axis=0) for part in np.split(f, ends)[: len(ends)]])
+    along = g @ np.linalg.solve(a.T, PROBLEM.features[0])
+    e = len(ends)
+    squares = e * np.sum((along - along.mean()) ** 2) / (e - 2)
+    assert evaluator.interval(PROBLEM.features[0]).standard_error == pytest.approx(np.sqrt(squares), rel=1e-9)
+
+
+def test_no_interval_before_eight_steps() -> None:
+    data = PROBLEM.sample(20, seed=0)
+    evaluator = Evaluator(TD(2)).update(data[:7])
+    assert evaluator.interval(PROBLEM.features[0]).width == np.inf
+    assert np.isfinite(evaluator.update(data[7:]).interval(PROBLEM.features[0]).width)
+
+
+def test_what_the_data_do_not_identify_has_no_interval() -> None:
+    # State 1 is entered and never left, so neither its value nor that of state 0, which leads there, is known.
+    n = 300
+    data = Transitions(np.zeros(n, int), np.ones(n), np.tile([0, 1], n // 2), 0.9, first=np.ones(n, bool))
+    evaluator = Evaluator(TD(3)).update(data)
+    interval = evaluator.interval(np.eye(3))
+    assert (interval.width == np.inf).all()
+    assert any("identification" in note for note in interval.notes)
+    # With a way out of state 1, states 0 and 1 are known; state 2 never is.
+    evaluator.update(Transitions(np.ones(n, int), np.ones(n), np.zeros(n, int), 0.9, first=np.ones(n, bool)))
+    assert np.isfinite(evaluator.interval(np.eye(3)).width).tolist() == [True, True, False]
+
+
+def test_percentile_is_a_named_error() -> None:
+    with pytest.raises(KindError, match="OnlineBootstrap"):
+        Evaluator(TD(2)).update(PROBLEM.sample(20, seed=0)).interval([1.0, 0.0], kind="percentile")
+    with pytest.raises(SettingError):
+        LeastSquares("weekly")
+
+
+def test_a_statistician_s_own_increments() -> None:
+    """A mean of 3 coordinates as a linear problem: the standard error is that of the mean."""
+    x = np.random.default_rng(0).normal(size=(448, 3)) + np.array([1.0, 2.0, 3.0])
+    evaluator = Evaluator(Linear(3), LeastSquares("none"))
+    for row in x:
+        evaluator.update(Increments.dense(np.eye(3), row))
+    interval = evaluator.interval(np.eye(3))
+    np.testing.assert_allclose(interval.estimate, x.mean(axis=0), rtol=1e-9)
+    squares = sum(((epoch - epoch.mean(axis=0)) ** 2).sum(axis=0) for epoch in (x[:256], x[256:]))
+    np.testing.assert_allclose(interval.standard_error, np.sqrt(squares / 446 / 448), rtol=1e-9)
+
+
+def test_dependence_defeats_single_steps_and_not_blocks() -> None:
+    """Two-state chain, correlation .8, 2000 steps, 60 repeats.
+
+    Independent multipliers cover 48.6 %: at most 45 of 60 with probability 1 - 6e-6. The dyadic interval covers about
+    95 %: at least 48 of 60 with probability 1 - 3e-5 (if its true coverage is 94 %).
+    """
+    chain, features = two_state_chain(0.8)
+    policy = np.ones((2, 1))
+    truth = float(chain.fixed_point(features, policy, None, 0.5)[0])
+    covered = {"bootstrap": 0, "least squares": 0, "single steps": 0}
+    for seed in range(60):
+        data = chain.sample(policy, 2000, seed=seed).transitions(0.5, features)
+        methods: dict[str, LeastSquares | OnlineBootstrap] = {
+            "bootstrap": OnlineBootstrap(Polynomial(5, 0.65), n_replicas=100, seed=seed, companion=False),
+            "least squares": LeastSquares(),
+            "single steps": LeastSquares("none"),
+        }
+        for name, method in methods.items():
+            covered[name] += truth in Evaluator(TD(1), method).update(data).interval([1.0])
+    assert covered["bootstrap"] <= 45
+    assert covered["single steps"] <= 45
+    assert covered["least squares"] >= 48
+
+
+def test_a_table_costs_the_square_of_the_states_seen() -> None:
+    """A table of a million states of which thirty are visited; also more states than the limit are refused."""
+    mdp, _ = ring(30, 5)
+    data = mdp.sample(np.ones((30, 1)), 4000, seed=2).transitions(0.9)
+    spread = Transitions(data.features * 33_000 + 7, data.rewards, data.next_features * 33_000 + 7, 0.9)
+    small, large = Evaluator(TD(30)).update(data), Evaluator(TD(1_000_000)).update(spread)
+    state = large.settled().method
+    assert isinstance(state, LeastSquaresState)
+    assert state.matrix.shape == (30, 30)
+    near, far = small.interval(5), large.interval(5 * 33_000 + 7)
+    assert (far.estimate, far.standard_error) == pytest.approx((near.estimate, near.standard_error), rel=1e-9)
+    assert large.interval(0).width == np.inf
+    before = large.copy()
+    many = np.arange(2100)
+    with pytest.raises(SettingError, match=r"states seen.*OnlineBootstrap"):
+        large.update(Transitions(many, 0.0 * many, many, 0.9))
+    assert_same_bits(before, large)
+    with pytest.raises(SettingError, match="OnlineBootstrap"):
+        Evaluator(TD(3000)).update(Transitions(np.ones((5, 3000)), np.ones(5), np.ones((5, 3000)), 0.9))
