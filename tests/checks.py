@@ -17,6 +17,7 @@ from unittest import mock
 import numpy as np
 
 from inferl.algorithms import Algorithm
+from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.evaluator import Evaluator
 from inferl.increments import Increments
@@ -101,9 +102,14 @@ def check_inputs_untouched(algorithm: Algorithm, data: Data) -> None:
         np.testing.assert_array_equal(old, new)
 
 
+def written_out(increments: Any) -> Any:
+    """Terms over all parameters, where an algorithm keeps them in a shorter form."""
+    return increments.expanded() if isinstance(increments, GradientIncrements) else increments
+
+
 def increments_of(algorithm: Algorithm, data: Data) -> Any:
     _, steps = Streams().place(data)
-    return algorithm.increments(steps, {})[0]
+    return written_out(algorithm.increments(steps, {})[0])
 
 
 def check_affine(algorithm: Algorithm, data: Data) -> None:
@@ -126,6 +132,10 @@ def check_value_form(algorithm: Algorithm, data: Data) -> None:
     reduced = algorithm.value_form(increments)
     theta = np.linalg.solve(reduced.matrix().mean(axis=0), reduced.vector().mean(axis=0))
     chosen = algorithm.pad(np.eye(algorithm.dimension)) @ both
+    np.testing.assert_allclose(chosen, theta, rtol=1e-8, atol=1e-10)
+    _, steps = Streams().place(data)
+    short = algorithm.value_form(algorithm.increments(steps, {})[0])
+    theta = np.linalg.solve(short.matrix().mean(axis=0), short.vector().mean(axis=0))
     np.testing.assert_allclose(chosen, theta, rtol=1e-8, atol=1e-10)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import check_algorithm
+from checks import check_algorithm, written_out
 from mdps import Problem, small_problem
 
 from inferl.algorithms import (
@@ -199,6 +199,7 @@ def expected_increment(algorithm: Algorithm, problem: Problem) -> tuple[Floats, 
     carry: dict[str, Floats] = {}
     for _ in range(400):  # the factor is below .9: .9^400 is far below rounding
         increments, _, carry = algorithm.increments(steps, carry)
+        increments = written_out(increments)
         if not carry:
             break
         mean = {}

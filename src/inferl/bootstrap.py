@@ -20,12 +20,12 @@ import numpy as np
 
 from inferl import kernels
 from inferl.errors import DivergenceError, KindError, SettingError
-from inferl.increments import FieldIncrements, Increments
 from inferl.interval import Interval, basic, normal, percentile, quantile
+from inferl.kernels import Foldable
 from inferl.multipliers import Multipliers
 from inferl.rows import Floats, Integers
 from inferl.step_sizes import Polynomial, StepSize
-from inferl.streams import Clock
+from inferl.streams import TILE, Clock
 
 __all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "EffectiveBlocks", "OnlineBootstrap", "concatenate"]
 
@@ -53,13 +53,14 @@ class EffectiveBlocks:
         new = int(slot.max(initial=-1)) + 1 - len(self.tick)
         ticks = np.r_[self.tick, np.full(max(new, 0), -1)]
         opened = np.r_[self.open, np.zeros(max(new, 0))]
-        squares = self.squares
+        total, squares = self.total, self.squares
         for s, now, q in zip(slot.tolist(), tick.tolist(), (weight**2).tolist(), strict=True):
             if now != ticks[s]:
                 squares += float(opened[s]) ** 2
                 ticks[s], opened[s] = now, 0.0
             opened[s] += q
-        return EffectiveBlocks(ticks, opened, self.total + float(np.sum(weight**2)), squares)
+            total += q
+        return EffectiveBlocks(ticks, opened, total, squares)
 
     @property
     def number(self) -> float:
@@ -151,25 +152,27 @@ class OnlineBootstrap:
         blocks = None if self.multipliers.clock == "step" else EffectiveBlocks()
         return BootstrapState(iterate=rows, lag=rows.copy(), n=0, scale=0.0, blocks=blocks)
 
-    def advance(self, state: BootstrapState, increments: Increments | FieldIncrements, clock: Clock) -> BootstrapState:
-        """Fold one tile of increments into the rows; the old state stays as it is."""
+    def advance(self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int = 1) -> BootstrapState:
+        """Fold whole tiles of increments into the rows; the old state stays as it is."""
+        after, largest = self._folded(state, increments, clock, threads)
+        scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
+        exploded = ~np.isfinite(largest) | (largest > EXPLODED * scale[:, None])
+        if exploded.any():
+            self._refuse_divergence(state, increments, clock, int(np.argmax(exploded.any(axis=1))))
+        return replace(after, scale=float(scale[-1]))
+
+    def _folded(
+        self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int
+    ) -> tuple[BootstrapState, Floats]:
+        """Fold, and return the largest parameter of each row after each tile."""
         iterate, lag = state.iterate.copy(), state.lag.copy()
         step_size = self.step_size(clock.step, increments.scale)
-        replica = self.first_replica + np.arange(self.n_replicas)
-        gain = np.empty((len(increments), self.n_replicas + 1))
-        gain[:, 0] = step_size
-        tick = self.multipliers.ticks(clock)
-        gain[:, 1:] = step_size[:, None] * self.multipliers.draw(self.seed, tick, clock.stream, replica).T
         masses = self.mass(np.arange(state.n, state.n + len(increments) + 1))
-        mass = masses[:-1]
-        with np.errstate(over="ignore", invalid="ignore"):  # an exploded row is found below, with its number
-            kernels.fold(iterate, lag, increments, gain, mass)
-            scale = max(state.scale, float(np.abs(iterate[:, 0]).max()))
-            largest = np.abs(iterate).max(axis=0)
-        if not (largest <= EXPLODED * scale).all():  # NaN and infinity fail here too
-            self._refuse_divergence(state, increments, clock, gain, mass)
+        tick = self.multipliers.ticks(clock)
+        draws = kernels.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.stream)
+        largest = kernels.fold(iterate, lag, increments, step_size, masses[:-1], draws, threads)
         blocks = state.blocks and state.blocks.taking(clock.slot, tick, np.diff(masses))
-        return BootstrapState(iterate, lag, state.n + len(increments), scale, blocks)
+        return BootstrapState(iterate, lag, state.n + len(increments), state.scale, blocks), largest
 
     def mass(self, n: Integers) -> Floats:
         """Sum of the averaging weights of the first n steps."""
@@ -209,32 +212,25 @@ class OnlineBootstrap:
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
         return Interval(estimate, lower, upper, level, kind, spread, n)
 
-    def _refuse_divergence(
-        self,
-        state: BootstrapState,
-        increments: Increments | FieldIncrements,
-        clock: Clock,
-        gain: Floats,
-        mass: Floats,
-    ) -> None:
-        """Go through the tile again, step by step, and name the first step and row that exploded."""
-        iterate, lag, scale = state.iterate.copy(), state.lag.copy(), state.scale
-        for t in range(len(increments)):
-            row = slice(t, t + 1)
-            with np.errstate(over="ignore", invalid="ignore"):
-                kernels.fold(iterate, lag, increments[row], gain[row], mass[row])
-                scale = max(scale, float(np.abs(iterate[:, 0]).max()))
-                largest = np.abs(iterate).max(axis=0)
-            exploded = np.flatnonzero(~(largest <= EXPLODED * scale))
+    def _refuse_divergence(self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int) -> None:
+        """Name the first step and row of a tile that exploded, and hand over the state before that tile."""
+        edge = tile * TILE
+        sound = self.advance(state, increments[:edge], clock[:edge]) if edge else state
+        now, scale = sound, sound.scale
+        for t in range(edge, min(edge + TILE, len(increments))):
+            now, (largest,) = self._folded(now, increments[t : t + 1], clock[t : t + 1], threads=1)
+            scale = max(scale, float(largest[0]))
+            exploded = np.flatnonzero(~np.isfinite(largest) | (largest > EXPLODED * scale))
             if exploded.size:
                 break
         replica = None if exploded[0] == 0 else self.first_replica + int(exploded[0]) - 1
         raise DivergenceError(
             f"{'the estimate' if replica is None else f'replica {replica}'} diverged at step {clock.step[t]}: its "
             f"largest parameter is {largest[exploded[0]]:.3g}; use a smaller step size or a smaller cap. "
-            "The state is that of the last sound step, and can be read",
+            "The state is that of the last sound tile, and can be read",
             int(clock.step[t]),
             replica,
+            sound,
         )
 
 

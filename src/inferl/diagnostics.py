@@ -83,12 +83,12 @@ class RatioSummary:
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
 
     def taking(self, ratios: Floats) -> RatioSummary:
-        """Take in the ratios of one tile, (T,) or (T, m)."""
+        """Take in ratios, (T,) or (T, m)."""
         column = ratios if ratios.ndim == 2 else ratios[:, None]
         return RatioSummary(
             self.n + len(column),
-            self.total + column.sum(axis=0),
-            self.squares + (column**2).sum(axis=0),
+            _added(self.total, column),
+            _added(self.squares, column**2),
             np.maximum(self.largest, column.max(axis=0)),
         )
 
@@ -135,6 +135,12 @@ def _fewest_blocks(solved: LeastSquaresReading | None) -> float | None:
     if solved.levels is None:
         return float(solved.freedom.min()) + 2
     return float(solved.levels.blocks[solved.levels.chosen].min())
+
+
+def _added(total: Floats, rows: Floats) -> Floats:
+    """Add rows one after the other: no other order, or the bits would depend on how the stream was cut."""
+    start = np.broadcast_to(total, (1, rows.shape[1]))
+    return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
 
 
 def divergence(message: str | None) -> Check:

@@ -35,6 +35,7 @@ from inferl.transitions import Transitions
 __all__ = ["Evaluator", "EvaluatorState"]
 
 MOST_SOLVED = 2000  # parameters that least squares still takes
+LONGEST_RUN = 65_536  # numbers of features that are worked on at once
 MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
 
 Method = LeastSquares | OnlineBootstrap
@@ -64,6 +65,8 @@ class Evaluator:
         What a transition adds to the equation of the value: `TD`, `GTD2`, ...
     method
         How increments become an interval: `LeastSquares` (the default) or `OnlineBootstrap`.
+    threads
+        Threads that share the replicas of a bootstrap; the numbers do not depend on it.
 
     Examples
     --------
@@ -76,9 +79,12 @@ class Evaluator:
     5.21 [5.01, 5.42] 95% pointwise, 2 000 transitions
     """
 
-    def __init__(self, algorithm: Algorithm, method: Method | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
         self.algorithm = algorithm
         self.method: Method = LeastSquares() if method is None else method
+        self.threads = threads
+        # Several tiles at once spare calls; a delayed algorithm answers tile by tile, or tiles would blur.
+        self._run = TILE if algorithm.delayed else max(LONGEST_RUN // algorithm.n_features // TILE, 1) * TILE
         self._companion = LeastSquares()
         self._observed = Observations(algorithm.n_features)
         if isinstance(self.method, OnlineBootstrap):
@@ -183,33 +189,36 @@ class Evaluator:
         start = 0
         while start < len(steps):
             waiting = 0 if state.pending is None else len(state.pending)
-            rows = steps[start : start + TILE - waiting]
+            whole = (len(steps) - start) // TILE * TILE
+            rows = steps[start : start + (TILE - waiting if waiting or not whole else min(whole, self._run))]
             start += len(rows)
-            tile = rows if state.pending is None else Steps.join([state.pending, rows])
-            if len(tile) < TILE:
-                state.pending = deepcopy(tile)  # the chunk it is a view of can be freed
+            run = rows if state.pending is None else Steps.join([state.pending, rows])
+            if len(run) < TILE:
+                state.pending = deepcopy(run)  # the chunk it is a view of can be freed
                 return
             state.pending = None
             try:
-                self._work(state, tile)
+                self._work(state, run)
             except DivergenceError as error:
                 state.diverged = (str(error), error.step, error.replica)
+                state.method = cast(BootstrapState, error.sound)
                 raise
 
-    def _work(self, state: EvaluatorState, tile: Steps) -> None:
-        """Fold one tile into a state; if a row diverges, the state stays at the tile's edge."""
-        increments, clock, carry = self.algorithm.increments(tile, state.carry)
+    def _work(self, state: EvaluatorState, run: Steps) -> None:
+        """Fold whole tiles (or, for a reading, less than one) into a state."""
+        increments, clock, carry = self.algorithm.increments(run, state.carry)
         if len(increments):
             if isinstance(self.method, OnlineBootstrap):
-                state.method = self.method.advance(cast(BootstrapState, state.method), increments, clock)
+                replicas = cast(BootstrapState, state.method)
+                state.method = self.method.advance(replicas, increments, clock, self.threads)
                 if state.companion is not None:
                     self._companion.advance(state.companion, self.algorithm.value_form(increments), clock)
             else:
                 solved = cast(LeastSquaresState, state.method)
                 self.method.advance(solved, self.algorithm.value_form(increments), clock)
         state.carry = carry
-        if isinstance(tile.data, Transitions):
-            state.ratios = state.ratios.taking(tile.data.ratios)
+        if isinstance(run.data, Transitions):
+            state.ratios = state.ratios.taking(run.data.ratios)
 
     def _refuse_after_divergence(self) -> None:
         if self._state.diverged is not None:

@@ -103,7 +103,12 @@ class LeastSquares:
         )
 
     def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
-        """Fold one tile of increments into the sums, in place; epochs end at tile edges."""
+        """Fold increments into the sums, tile by tile and in place; epochs end at tile edges."""
+        for start in range(0, len(increments), TILE):
+            self._advance_tile(state, increments[start : start + TILE], clock[start : start + TILE])
+        return state
+
+    def _advance_tile(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> None:
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
         p = seen.n_parameters
@@ -121,7 +126,6 @@ class LeastSquares:
             state.buffer_clock = clock if held_clock is None else Clock.join([held_clock, clock])
         if state.n >= (state.epoch_end or _first_end(len(state.coordinates))):
             self._end_epoch(state)
-        return state
 
     def read(self, state: LeastSquaresState, targets: Floats) -> LeastSquaresReading:
         """Look along targets (k, p)."""

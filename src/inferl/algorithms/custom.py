@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, transitions_of
+from inferl.algorithms.gradient import GradientIncrements
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.increments import FieldFunction, FieldIncrements, Increments
 from inferl.rows import Floats
@@ -126,7 +127,7 @@ class Stack(Algorithm):
         for i, part in enumerate(self.parts):
             own = {key.removeprefix(f"{i}."): value for key, value in carry.items() if key.startswith(f"{i}.")}
             piece, clock, own = part.increments(Steps(self._view(data, i), steps.first, steps.clock), own)
-            pieces.append(piece)
+            pieces.append(piece.expanded() if isinstance(piece, GradientIncrements) else piece)
             after.update({f"{i}.{key}": value for key, value in own.items()})
         return _stacked(pieces), clock, after
 

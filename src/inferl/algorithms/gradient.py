@@ -1,24 +1,23 @@
 r"""Gradient temporal differences: stable off-policy, at the price of a second vector of parameters.
 
-The parameters are (theta, y). y tracks the expected TD error, theta descends along it. The first term of every
-increment is the equation of y, u = (0, x phi), v = (rho dphi, ...), c = rho r; with y's own part left out it is the
-equation of theta that least squares solves.
+The parameters are (theta, y). y tracks the expected TD error, theta descends along it. Where both stand still, y is 0
+and theta solves the equation of TD(0), which is what least squares works on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, single, transitions_of
 from inferl.errors import SettingError
 from inferl.increments import Increments
-from inferl.rows import Floats
+from inferl.rows import Floats, Rows, shared
 from inferl.streams import Clock, Steps
 from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract, terms
 
-__all__ = ["GTD", "GTD2", "TDC"]
+__all__ = ["GTD", "GTD2", "TDC", "GradientIncrements"]
 
 
 @dataclass(frozen=True)
@@ -42,21 +41,21 @@ class _Gradient(Algorithm):
         """One for y, one for theta."""
         return 2
 
-    def value_form(self, increments: Increments) -> Increments:
-        """Keep the first term, without y."""
+    def value_form(self, increments: Increments | GradientIncrements) -> Increments:
+        """Return the equation of theta alone: phi rho (r - dphi . theta)."""
+        if isinstance(increments, GradientIncrements):
+            x = increments
+            return single(scale(x.phi, x.ratio), x.dphi, x.reward, x.phi)
+        # Written out, it is the first term, x phi (rho r - rho dphi . theta), without its part in y.
         d = self.dimension
         u, v = slice_of(increments.u, d, 2 * d, 0, 1), slice_of(increments.v, 0, d, 0, 1)
         return Increments(u, v, increments.c[:, :1], np.zeros(d), increments.scale)
 
-    def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Return the terms of y and of theta."""
+    def increments(self, steps: Steps, carry: Carry) -> tuple[GradientIncrements, Clock, Carry]:  # type: ignore[override]
+        """Return what the terms of y and of theta are made of."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
-        parts = self._terms(phi, dphi, data.ratios, data.rewards)
-        u, v, c = zip(*parts, strict=True)
-        damping = np.repeat([0.0, self._damping()], self.dimension)
-        increments = Increments(terms(u), terms(v), np.stack(c, axis=1), damping, squared_norm(phi))
-        return increments, steps.clock, carry
+        return GradientIncrements(phi, dphi, data.ratios, data.rewards, squared_norm(phi), self), steps.clock, carry
 
     def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
         """Return (u, v, c) of each term, that of y first."""
@@ -70,6 +69,24 @@ class _Gradient(Algorithm):
 
     def _y(self, x: Vectors) -> Vectors:
         return embed(x, self.dimension, 2 * self.dimension)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientIncrements(Rows):
+    """Increments of a gradient algorithm, before their terms are written out over both blocks of parameters."""
+
+    phi: Vectors  # (T, d)
+    dphi: Vectors  # (T, d)
+    ratio: Floats  # (T,)
+    reward: Floats  # (T,)
+    scale: Floats  # (T,)
+    algorithm: _Gradient = field(metadata=shared)
+
+    def expanded(self) -> Increments:
+        """Write the terms out."""
+        u, v, c = zip(*self.algorithm._terms(self.phi, self.dphi, self.ratio, self.reward), strict=True)
+        damping = np.repeat([0.0, self.algorithm._damping()], self.algorithm.dimension)
+        return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
 
 @dataclass(frozen=True)

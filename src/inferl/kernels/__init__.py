@@ -1,5 +1,38 @@
-"""Kernels: the arithmetic of Algorithm 1 behind one signature, `fold`."""
+"""Kernels: the arithmetic of Algorithm 1 behind one signature, `fold`; which one runs is decided here.
 
-from inferl.kernels.reference import fold
+The native kernel is compiled when the package is installed; where that failed, the reference kernel does the same work,
+slowly. Environment variables: ``INFERL_KERNEL=reference`` selects the reference, ``INFERL_ISA=avx512|avx2|generic``
+forces an instruction set, ``INFERL_REQUIRE_NATIVE=1`` makes a missing native kernel an error.
+"""
 
-__all__ = ["fold"]
+from __future__ import annotations
+
+import os
+import warnings
+
+from inferl.errors import SettingError
+from inferl.kernels import reference
+from inferl.kernels.seam import Draws, Fold, Foldable
+
+__all__ = ["Draws", "Foldable", "fold", "name"]
+
+
+def _chosen() -> tuple[str, Fold]:
+    required = os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0")
+    wanted = os.environ.get("INFERL_KERNEL", "native")
+    if wanted not in ("native", "reference"):
+        raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
+    if wanted == "reference":
+        return "reference", reference.fold
+    try:
+        from inferl.kernels import native
+    except ImportError as error:
+        message = f"the compiled kernel is missing ({error}); install inferl again on a machine with a C++ compiler"
+        if required:
+            raise SettingError(message) from error
+        warnings.warn(f"{message}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
+        return "reference", reference.fold
+    return f"native {native.instruction_set()}", native.fold
+
+
+name, fold = _chosen()

@@ -8,22 +8,43 @@ from __future__ import annotations
 
 import numpy as np
 
+from inferl.algorithms.gradient import GradientIncrements
 from inferl.increments import FieldIncrements, Increments
+from inferl.kernels.seam import Draws, Foldable
 from inferl.rows import Floats
-from inferl.vectors import Sparse
+from inferl.streams import TILE
+from inferl.vectors import Sparse, dense
 
 __all__ = ["fold"]
 
 
-def fold(iterate: Floats, lag: Floats, increments: Increments | FieldIncrements, gain: Floats, mass: Floats) -> None:
-    """Fold T increments into the rows, in place.
+def fold(
+    iterate: Floats,
+    lag: Floats,
+    increments: Foldable,
+    step_size: Floats,
+    mass: Floats,
+    draws: Draws,
+    threads: int = 1,
+) -> Floats:
+    """Fold increments into the rows, tile by tile; see `seam.Fold`. There is only one thread."""
+    largest = []
+    replica = draws.first_replica + np.arange(iterate.shape[1] - 1)
+    for start in range(0, len(increments), TILE):
+        rows = slice(start, start + TILE)
+        gain = np.empty((len(step_size[rows]), iterate.shape[1]))
+        gain[:, 0] = step_size[rows]
+        multiplier = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
+        gain[:, 1:] = step_size[rows, None] * multiplier.T
+        with np.errstate(over="ignore", invalid="ignore"):  # an exploded row is the caller's to find
+            _fold_tile(iterate, lag, increments[rows], gain, mass[rows])
+            largest.append(np.abs(iterate).max(axis=0))
+    return np.array(largest)
 
-    For t = 1..T:  Delta = gain_t * H_t(iterate),  lag += mass_t * Delta,  iterate += Delta.
 
-    `gain` (T, R) is step size times multiplier. `mass` (T,) is the sum of the averaging weights before t; with it the
-    weighted average of all iterates is iterate - lag / (mass with t included), at the cost of one more row of sums
-    instead of a pass over all parameters (a summation by parts).
-    """
+def _fold_tile(iterate: Floats, lag: Floats, increments: Foldable, gain: Floats, mass: Floats) -> None:
+    if isinstance(increments, GradientIncrements):
+        increments = increments.expanded()
     if isinstance(increments, FieldIncrements):
         _fold_field(iterate, lag, increments, gain, mass)
     elif isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
@@ -33,8 +54,7 @@ def fold(iterate: Floats, lag: Floats, increments: Increments | FieldIncrements,
 
 
 def _fold_dense(iterate: Floats, lag: Floats, increments: Increments, gain: Floats, mass: Floats) -> None:
-    u, v, c = increments.u, increments.v, increments.c
-    assert isinstance(u, np.ndarray) and isinstance(v, np.ndarray)
+    u, v, c = dense(increments.u), dense(increments.v), increments.c
     damping = increments.damping[:, None]
     for t in range(len(increments)):
         change = -damping * iterate if damping.any() else np.zeros_like(iterate)

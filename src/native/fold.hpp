@@ -1,0 +1,80 @@
+// The arithmetic of Algorithm 1, one entry point per form of increment. Each instruction set compiles fold.inl once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace inferl {
+
+enum class Law : int { uniform = 0, two_point = 1, exponential = 2 };
+enum class Gradient : int { gtd = 0, gtd2 = 1, tdc = 2 };
+
+// Where the multipliers of T rows come from; see docs/method.md for the layout of the random words.
+struct Draws {
+    Law law;
+    std::uint64_t seed;
+    std::uint64_t first_replica;
+    const std::int64_t *tick;    // (T,)
+    const std::int64_t *stream;  // (T,)
+};
+
+// The rows that are folded into: parameters down, columns across. Column 0 is the estimate (multiplier 1).
+struct State {
+    double *iterate;  // (p, columns)
+    double *lag;      // (p, columns)
+    std::size_t p;
+    std::size_t columns;
+};
+
+// What all forms share. After every `tile` rows the largest |parameter| of each column is noted.
+struct Schedule {
+    const double *step_size;  // (T,)
+    const double *mass;       // (T,) sum of the averaging weights before each row
+    std::size_t rows;
+    std::size_t tile;
+    double *largest;  // (ceil(T / tile), columns)
+    Draws draws;
+};
+
+// One rank-one term a row: u (c - v . theta).
+struct SingleTerm {
+    const double *u, *v, *c;  // (T, p), (T, p), (T,)
+};
+
+// Terms given by their non-zeros.
+struct SparseTerms {
+    const std::int64_t *u_index, *v_index;  // (T, K, m_u), (T, K, m_v)
+    const double *u_value, *v_value, *c;    // the same, and (T, K)
+    std::size_t terms, m_u, m_v;
+};
+
+// GTD, GTD2 and TDC: parameters (theta, y), each of length d.
+struct GradientRows {
+    Gradient kind;
+    const double *phi, *dphi, *ratio, *reward;  // (T, d), (T, d), (T,), (T,)
+    double auxiliary_step;
+    std::size_t d;
+};
+
+// Any number of dense terms, with damping.
+struct DenseTerms {
+    const double *u, *v, *c, *damping;  // (T, K, p), (T, K, p), (T, K), (p,)
+    std::size_t terms;
+};
+
+struct Kernel {
+    const char *name;
+    int lanes;
+    void (*single)(const State &, const Schedule &, const SingleTerm &, std::size_t begin, std::size_t end);
+    void (*sparse)(const State &, const Schedule &, const SparseTerms &, std::size_t begin, std::size_t end);
+    void (*gradient)(const State &, const Schedule &, const GradientRows &, std::size_t begin, std::size_t end);
+    void (*dense)(const State &, const Schedule &, const DenseTerms &, std::size_t begin, std::size_t end);
+};
+
+extern const Kernel generic_kernel;
+#ifdef INFERL_X86
+extern const Kernel avx2_kernel;
+extern const Kernel avx512_kernel;
+#endif
+
+}  // namespace inferl

@@ -1,0 +1,7 @@
+#define INFERL_NAMESPACE generic
+#define INFERL_KERNEL generic_kernel
+#define INFERL_NAME "generic"
+#define INFERL_WIDTH 2
+#define INFERL_VECTORS 2
+#define INFERL_STEPS 4
+#include "fold.inl"

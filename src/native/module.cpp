@@ -1,0 +1,151 @@
+// The Python side of the native kernel: arrays in, threads over groups of columns, the GIL released.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fold.hpp"
+
+namespace nb = nanobind;
+using namespace inferl;
+
+using Reals = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<const std::int64_t, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+namespace {
+
+std::vector<const Kernel *> available() {
+    std::vector<const Kernel *> found;
+#ifdef INFERL_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) found.push_back(&avx512_kernel);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2_kernel);
+#endif
+    found.push_back(&generic_kernel);
+    return found;
+}
+
+const Kernel *chosen = available().front();
+
+std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names;
+    for (const Kernel *kernel : available()) names.emplace_back(kernel->name);
+    return names;
+}
+
+void choose(const std::string &name) {
+    for (const Kernel *kernel : available())
+        if (name == kernel->name) {
+            chosen = kernel;
+            return;
+        }
+    throw std::invalid_argument("this machine has no instruction set " + name);
+}
+
+// Everything that does not depend on the form of the increments.
+struct Call {
+    State state;
+    Schedule schedule;
+    int threads;
+};
+
+Call call_of(Rows iterate, Rows lag, Reals step_size, Reals mass, std::size_t tile, Rows largest, int law,
+             std::uint64_t seed, std::uint64_t first_replica, Counts tick, Counts stream, int threads) {
+    const std::size_t rows = step_size.shape(0), columns = iterate.shape(1);
+    const bool fits = lag.shape(0) == iterate.shape(0) && lag.shape(1) == columns && mass.shape(0) == rows &&
+                      tick.shape(0) == rows && stream.shape(0) == rows && tile % 8 == 0 && tile > 0 &&
+                      largest.shape(0) == (rows + tile - 1) / tile && largest.shape(1) == columns;
+    if (!fits) throw std::invalid_argument("arrays of different lengths");
+    Draws draws{static_cast<Law>(law), seed, first_replica, tick.data(), stream.data()};
+    return {State{iterate.data(), lag.data(), iterate.shape(0), columns},
+            Schedule{step_size.data(), mass.data(), rows, tile, largest.data(), draws}, threads};
+}
+
+// Share the groups of columns out to threads; each column belongs to one.
+template <class Form>
+void run(const Call &call, const Form &form,
+         void (*fold)(const State &, const Schedule &, const Form &, std::size_t, std::size_t)) {
+    nb::gil_scoped_release release;
+    const std::size_t lanes = chosen->lanes, groups = (call.state.columns + lanes - 1) / lanes;
+    const std::size_t workers = std::max<std::size_t>(1, std::min<std::size_t>(call.threads, groups));
+    auto part = [&](std::size_t worker) {
+        const std::size_t begin = groups * worker / workers * lanes;
+        const std::size_t end = std::min(groups * (worker + 1) / workers * lanes, call.state.columns);
+        fold(call.state, call.schedule, form, begin, end);
+    };
+    std::vector<std::thread> pool;
+    for (std::size_t worker = 1; worker < workers; ++worker) pool.emplace_back(part, worker);
+    part(0);
+    for (std::thread &thread : pool) thread.join();
+}
+
+void expect(bool fits) {
+    if (!fits) throw std::invalid_argument("increments of another shape");
+}
+
+#define CALL_PARAMETERS                                                                                              \
+    Rows iterate, Rows lag, Reals step_size, Reals mass, std::size_t tile, Rows largest, int law, std::uint64_t seed, \
+        std::uint64_t first_replica, Counts tick, Counts stream, int threads
+#define CALL \
+    call_of(iterate, lag, step_size, mass, tile, largest, law, seed, first_replica, tick, stream, threads)
+
+void fold_single(CALL_PARAMETERS, Reals u, Reals v, Reals c) {
+    const Call call = CALL;
+    expect(u.size() == call.schedule.rows * call.state.p && v.size() == u.size() && c.size() == call.schedule.rows);
+    run(call, SingleTerm{u.data(), v.data(), c.data()}, chosen->single);
+}
+
+void fold_sparse(CALL_PARAMETERS, Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c) {
+    const Call call = CALL;
+    const std::size_t rows = call.schedule.rows;
+    expect(u_index.ndim() == 3 && v_index.ndim() == 3 && c.ndim() == 2 && u_index.shape(0) == rows &&
+           v_index.shape(0) == rows && c.shape(0) == rows && u_index.shape(1) == c.shape(1) &&
+           v_index.shape(1) == c.shape(1) && u_value.size() == u_index.size() && v_value.size() == v_index.size());
+    const auto inside = [&](const Counts &index) {
+        for (std::size_t i = 0; i < index.size(); ++i)
+            if (index.data()[i] < 0 || static_cast<std::size_t>(index.data()[i]) >= call.state.p) return false;
+        return true;
+    };
+    expect(inside(u_index) && inside(v_index));
+    run(call,
+        SparseTerms{u_index.data(), v_index.data(), u_value.data(), v_value.data(), c.data(), c.shape(1),
+                    u_index.shape(2), v_index.shape(2)},
+        chosen->sparse);
+}
+
+void fold_gradient(CALL_PARAMETERS, int kind, Reals phi, Reals dphi, Reals ratio, Reals reward, double auxiliary_step) {
+    const Call call = CALL;
+    const std::size_t rows = call.schedule.rows, d = call.state.p / 2;
+    expect(call.state.p == 2 * d && phi.size() == rows * d && dphi.size() == rows * d && ratio.size() == rows &&
+           reward.size() == rows && kind >= 0 && kind <= 2);
+    run(call,
+        GradientRows{static_cast<Gradient>(kind), phi.data(), dphi.data(), ratio.data(), reward.data(), auxiliary_step,
+                     d},
+        chosen->gradient);
+}
+
+void fold_dense(CALL_PARAMETERS, Reals u, Reals v, Reals c, Reals damping) {
+    const Call call = CALL;
+    const std::size_t rows = call.schedule.rows, p = call.state.p, terms = c.ndim() == 2 ? c.shape(1) : 0;
+    expect(c.size() == rows * terms && u.size() == rows * terms * p && v.size() == u.size() && damping.size() == p);
+    run(call, DenseTerms{u.data(), v.data(), c.data(), damping.data(), terms}, chosen->dense);
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+    m.def("instruction_sets", &instruction_sets);
+    m.def("choose", &choose);
+    m.def("chosen", [] { return std::string(chosen->name); });
+    m.def("fold_single", &fold_single);
+    m.def("fold_sparse", &fold_sparse);
+    m.def("fold_gradient", &fold_gradient);
+    m.def("fold_dense", &fold_dense);
+}
