@@ -60,9 +60,13 @@ def test_cascade_forms_blocks_along_each_stream(cuts: list[int]) -> None:
             whole = len(own) // 2**level * 2**level
             blocks += list(own[:whole].reshape(-1, 2**level, 2).sum(axis=1))
         g = np.array(blocks)
-        assert cascade.moments.count[level] == len(g)
-        np.testing.assert_allclose(cascade.moments.outer[level], g.T @ g, rtol=1e-12)
-        np.testing.assert_allclose(cascade.moments.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
+        assert cascade.moments.blocks[level] == len(g)
+        settled = cascade.moments.settled()
+        np.testing.assert_allclose(settled.outer[level], np.tril(g.T @ g), rtol=1e-12)
+        np.testing.assert_allclose(settled.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
+        along = g @ [1.0, 2.0]
+        squares = cascade.moments.centred(np.array([[1.0, 2.0]]))
+        assert squares[level, 0] == pytest.approx(np.sum((along - along.mean()) ** 2))
 
 
 def test_episode_sums_close_where_episodes_end() -> None:
@@ -75,8 +79,8 @@ def test_episode_sums_close_where_episodes_end() -> None:
         sums.add(scores[start : start + 13], steps.clock[start : start + 13])
     closed = [scores[steps.clock.episode == e].sum(axis=0) for e in np.unique(steps.clock.episode[data.last])]
     g = np.array(closed)
-    assert sums.moments.count[0] == len(g) == data.last.sum()
-    np.testing.assert_allclose(sums.moments.outer[0], g.T @ g, rtol=1e-12)
+    assert sums.moments.blocks[0] == len(g) == data.last.sum()
+    np.testing.assert_allclose(sums.moments.settled().outer[0], np.tril(g.T @ g), rtol=1e-12)
 
 
 def level_by_the_rule(rate: Floats, blocks: Integers) -> int:
@@ -223,7 +227,7 @@ def test_a_table_costs_the_square_of_the_states_seen() -> None:
     small, large = Evaluator(TD(30)).update(data), Evaluator(TD(1_000_000)).update(spread)
     state = large.settled().method
     assert isinstance(state, LeastSquaresState)
-    assert state.matrix.shape == (30, 30)
+    assert state.sums.matrix.shape == (32, 32)
     near, far = small.interval(5), large.interval(5 * 33_000 + 7)
     assert (far.estimate, far.standard_error) == pytest.approx((near.estimate, near.standard_error), rel=1e-9)
     assert large.interval(0).width == np.inf

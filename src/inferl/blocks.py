@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inferl import kernels
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import Clock
+from inferl.sums import GATHER
 
 __all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "choose_level"]
 
@@ -24,61 +26,97 @@ FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
 
 @dataclass(eq=False)
 class Moments:
-    """Sums of block sums g of one epoch, a row a level; changed in place."""
+    """Sums of block sums g of one epoch, a row a level; changed in place.
 
-    outer: Floats  # (J, p, p) sum of g g'
-    total: Floats  # (J, p) sum of g
-    count: Integers  # (J,) number of blocks
+    Block sums wait in `gathered` until one matrix product can add many of them.
+    """
+
+    outer: Floats  # (J, p, p) sum of g g' without the waiting ones, lower triangle only
+    total: Floats  # (J, p) sum of g, likewise
+    count: Integers  # (J,) number of blocks, likewise
     means: Integers  # (J,) number of means that the centred squares are taken about
+    gathered: Floats  # (J, GATHER, p) block sums that wait
+    waiting: Integers  # (J,) how many
 
     @classmethod
-    def empty(cls, n_levels: int, p: int) -> Moments:
+    def empty(cls, n_levels: int, p: int, gather: int = GATHER) -> Moments:
         """Start with no blocks."""
-        whole = np.zeros(n_levels, np.int64)
-        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), whole, whole + 1)
+        none = np.zeros(n_levels, np.int64)
+        gathered = np.zeros((n_levels, gather, p))
+        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, none + 1, gathered, none.copy())
 
     @classmethod
     def pooled(cls, parts: Sequence[Moments]) -> Moments:
         """Add up epochs, each centred about its own mean."""
         n_levels = max(len(part.count) for part in parts)
-        pool = cls.empty(n_levels, parts[0].total.shape[1])
+        pool = cls.empty(n_levels, parts[0].total.shape[1], gather=0)
         pool.means[:] = 0
         for part in parts:
+            part = part.settled()
             j = len(part.count)
             mean = part.total / np.maximum(part.count, 1)[:, None]
-            pool.outer[:j] += part.outer - mean[:, :, None] * part.total[:, None, :]
+            pool.outer[:j] += np.tril(part.outer - mean[:, :, None] * part.total[:, None, :])
             pool.count[:j] += part.count
             pool.means[:j] += np.minimum(part.means, part.count)
         return pool
 
-    def add(self, level: int, g: Floats) -> None:
-        """Take in block sums (m, p)."""
-        self.outer[level] += g.T @ g
-        self.total[level] += g.sum(axis=0)
-        self.count[level] += len(g)
-
-    def centred(self, directions: Floats) -> Floats:
-        """Centred sum of squares of h . g for each level and each direction h (k, p): (J, k)."""
-        squares = np.einsum("kp,jpq,kq->jk", directions, self.outer, directions, optimize=True)
-        means = self.total @ directions.T
-        return np.asarray(squares - means**2 / np.maximum(self.count, 1)[:, None])
+    @property
+    def blocks(self) -> Integers:
+        """Number of blocks of each level, the waiting ones included."""
+        return self.count + self.waiting
 
     @property
     def freedom(self) -> Integers:
         """Degrees of freedom of each level."""
-        return np.asarray(np.maximum(self.count - self.means, 0))
+        return np.asarray(np.maximum(self.blocks - self.means, 0))
+
+    def flush(self, level: int) -> None:
+        """Add the waiting block sums of a level."""
+        from scipy.linalg.blas import dsyrk
+
+        g = self.gathered[level, : self.waiting[level]]
+        if len(g):
+            # Seen from BLAS, which counts columns first, our lower triangle is the upper one.
+            dsyrk(1.0, g.T, beta=1.0, c=self.outer[level].T, lower=False, overwrite_c=True)
+            self.total[level] += g.sum(axis=0)
+            self.count[level] += len(g)
+            self.waiting[level] = 0
+
+    def settled(self) -> Moments:
+        """Return the same moments with nothing waiting, and no room for it."""
+        settled = Moments(
+            self.outer.copy(), self.total.copy(), self.count.copy(), self.means, self.gathered, self.waiting.copy()
+        )
+        for level in range(len(self.count)):
+            settled.flush(level)
+        settled.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))  # not a view, which would keep it all
+        return settled
+
+    def centred(self, directions: Floats) -> Floats:
+        """Centred sum of squares of h . g for each level and each direction h (k, p): (J, k)."""
+        lower = np.einsum("kp,jpq,kq->jk", directions, self.outer, directions, optimize=True)
+        diagonal = np.einsum("jpp->jp", self.outer) @ (directions**2).T
+        squares, sums = 2 * lower - diagonal, self.total @ directions.T
+        for level in np.flatnonzero(self.waiting):
+            along = self.gathered[level, : self.waiting[level]] @ directions.T
+            squares[level] += (along**2).sum(axis=0)
+            sums[level] += along.sum(axis=0)
+        return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
 
     def widened(self, more: int) -> Moments:
         """Add room for more parameters."""
         outer = np.pad(self.outer, ((0, 0), (0, more), (0, more)))
-        return Moments(outer, np.pad(self.total, ((0, 0), (0, more))), self.count, self.means)
+        gathered = np.pad(self.gathered, ((0, 0), (0, 0), (0, more)))
+        total = np.pad(self.total, ((0, 0), (0, more)))
+        return Moments(outer, total, self.count, self.means, gathered, self.waiting)
 
     def moved(self, place: Integers, room: int) -> Moments:
         """Write the parameters at other places."""
-        new = Moments.empty(len(self.count), room)
-        new.outer[:, place[:, None], place[None, :]] = self.outer
-        new.total[:, place] = self.total
-        return Moments(new.outer, new.total, self.count.copy(), self.means.copy())
+        settled, new = self.settled(), Moments.empty(len(self.count), room, gather=0)
+        whole = settled.outer + np.transpose(np.tril(settled.outer, -1), (0, 2, 1))
+        new.outer[:, place[:, None], place[None, :]] = whole
+        new.total[:, place] = settled.total
+        return Moments(np.tril(new.outer), new.total, settled.count, self.means.copy(), new.gathered, new.waiting)
 
 
 @dataclass(eq=False)
@@ -95,30 +133,13 @@ class Cascade:
         return cls(Moments.empty(n_levels, p), np.zeros((0, n_levels, p)), np.zeros((0, n_levels), np.bool_))
 
     def add(self, scores: Floats, clock: Clock) -> None:
-        """Take in scores (T, p) and pair them up, level by level."""
-        g, slot = scores, clock.slot
-        self._grow(int(slot.max(initial=-1)) + 1)
-        for level in range(len(self.moments.count)):
-            if len(g) == 0:
-                return
-            self.moments.add(level, g)
-            g, slot = self._paired(level, g, slot)
-
-    def _paired(self, level: int, g: Floats, slot: Integers) -> tuple[Floats, Integers]:
-        """Add up pairs of consecutive blocks of each stream; an odd one waits in `half`."""
-        order = np.argsort(slot, kind="stable")
-        g, slot = g[order], slot[order]
-        begins = np.r_[True, slot[1:] != slot[:-1]]
-        start = np.maximum.accumulate(np.where(begins, np.arange(len(slot)), 0))
-        place = np.arange(len(slot)) - start + self.open[slot, level]  # within its stream, counting a waiting half
-        second = place % 2 == 1
-        partner = np.where(begins[:, None], self.half[slot, level], np.roll(g, 1, axis=0))
-        pairs = partner[second] + g[second]
-        ends = np.r_[begins[1:], True]
-        waits = ends & ~second
-        self.open[slot[ends], level] = waits[ends]
-        self.half[slot[waits], level] = g[waits]
-        return pairs, slot[second]
+        """Take in scores (T, p) and pair them up, level by level; a level that is full is flushed."""
+        self._grow(int(clock.slot.max(initial=-1)) + 1)
+        moments, row = self.moments, 0
+        while row < len(scores):
+            row = kernels.pair_up(scores, clock.slot, self.half, self.open, moments.gathered, moments.waiting, row)
+            for level in np.flatnonzero(moments.waiting == GATHER):
+                moments.flush(int(level))
 
     def widened(self, more: int) -> Cascade:
         """Add room for more parameters."""
@@ -150,19 +171,23 @@ class EpisodeSums:
         if new > 0:
             self.sum = np.concatenate([self.sum, np.zeros((new, self.sum.shape[1]))])
             self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
-        closed = []
         rows = zip(clock.slot.tolist(), clock.episode.tolist(), clock.last.tolist(), scores, strict=True)
         for slot, episode, last, score in rows:
             if episode != self.episode[slot]:
                 if self.episode[slot] > 0:
-                    closed.append(self.sum[slot].copy())
+                    self._close(slot)
                 self.sum[slot] = 0.0
             self.sum[slot] += score
             self.episode[slot] = 0 if last else episode
             if last:
-                closed.append(self.sum[slot].copy())
-        if closed:
-            self.moments.add(0, np.array(closed))
+                self._close(slot)
+
+    def _close(self, slot: int) -> None:
+        moments = self.moments
+        moments.gathered[0, moments.waiting[0]] = self.sum[slot]
+        moments.waiting[0] += 1
+        if moments.waiting[0] == GATHER:
+            moments.flush(0)
 
     def widened(self, more: int) -> EpisodeSums:
         """Add room for more parameters."""

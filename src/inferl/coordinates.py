@@ -41,9 +41,11 @@ class Coordinates:
     def including(self, increments: Increments) -> Coordinates:
         """Give places to the parameters that these increments name for the first time."""
         if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse) and not increments.damping.any():
-            # A value of 0 fills up a row of entries, or follows a termination: it names nothing.
-            named = [x.index[x.value != 0] for x in (increments.u, increments.v)]
-            return self._with(np.concatenate(named))
+            # Row by row; a value of 0 fills up a row of entries, or follows a termination: it names nothing.
+            n = len(increments)
+            index = np.concatenate([x.index.reshape(n, -1) for x in (increments.u, increments.v)], axis=1)
+            value = np.concatenate([x.value.reshape(n, -1) for x in (increments.u, increments.v)], axis=1)
+            return self._with(index[value != 0])
         return self._with(np.arange(len(self.place)))
 
     def union(self, other: Coordinates) -> Coordinates:
@@ -81,7 +83,6 @@ class Coordinates:
         seen = np.r_[self.seen, values[np.argsort(first)]]
         place = self.place.copy()
         place[seen] = np.arange(len(seen))
-        room = self.room
-        if len(seen) > room:  # double, so that growing costs little in all; never beyond the parameters there are
-            room = min(max(2 * len(self), len(seen), SMALLEST_ROOM), len(place))
+        # Powers of two, so that growing costs little in all and depends on nothing but the number seen.
+        room = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_ROOM), len(place))
         return Coordinates(place, seen, room)

@@ -21,7 +21,7 @@ from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.rows import Floats
 from inferl.streams import TILE, Clock
-from inferl.vectors import dense
+from inferl.sums import Sums
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
@@ -39,8 +39,7 @@ class LeastSquaresState:
     """
 
     coordinates: Coordinates
-    matrix: Floats  # (p, p) A
-    vector: Floats  # (p,) b
+    sums: Sums  # A and b
     n: int  # increments folded
     episodes: int  # episodes completed
     epoch_end: int  # where the current epoch ends; 0 during the first, which grows with the parameters seen
@@ -90,8 +89,7 @@ class LeastSquares:
         """Start with empty sums."""
         return LeastSquaresState(
             coordinates=Coordinates.none_of(n_parameters),
-            matrix=np.zeros((0, 0)),
-            vector=np.zeros(0),
+            sums=Sums.empty(0),
             n=0,
             episodes=0,
             epoch_end=0,
@@ -103,19 +101,20 @@ class LeastSquares:
         )
 
     def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
-        """Fold increments into the sums, tile by tile and in place; epochs end at tile edges."""
-        for start in range(0, len(increments), TILE):
-            self._advance_tile(state, increments[start : start + TILE], clock[start : start + TILE])
+        """Fold increments into the sums, in place; epochs end at tile edges."""
+        start = 0
+        while start < len(increments):
+            left = max(state.epoch_end - state.n, 1)  # in the first epoch the end is not known: tile by tile
+            rows = slice(start, start + -(-left // TILE) * TILE)
+            self._advance_within(state, increments[rows], clock[rows])
+            start = rows.stop
         return state
 
-    def _advance_tile(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> None:
+    def _advance_within(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> None:
+        """Fold rows that end with the epoch or before."""
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
-        p = seen.n_parameters
-        u, v = dense(seen.u).reshape(-1, p), dense(seen.v).reshape(-1, p)
-        state.matrix += u.T @ v
-        state.matrix.flat[:: p + 1] += len(seen) * seen.damping
-        state.vector += seen.c.ravel() @ u
+        state.sums.add(seen)
         state.n += len(seen)
         state.episodes += int(clock.last.sum())
         if state.epoch_end:
@@ -134,12 +133,13 @@ class LeastSquares:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
             return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, 0)
         p = len(state.coordinates)
-        factored = _Factored(state.matrix[:p, :p])
-        theta = factored.solve(state.vector[:p])
+        matrix, vector = state.sums.total()
+        factored = _Factored(matrix[:p, :p])
+        theta = factored.solve(vector[:p])
         influence = factored.solve_transposed(inside[:, :p].T).T  # (k, p): A^-T c
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
         outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
-        room = len(state.vector)
+        room = state.coordinates.room
         blocks = self._score_buffer(state, _padded(theta, room)) if state.buffer is not None else state.current
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = np.pad(influence, ((0, 0), (0, room - p)))
@@ -165,11 +165,13 @@ class LeastSquares:
         """Add the sums of two separate streams; what both know of the variance becomes the previous epoch."""
         coordinates = one.coordinates.union(other.coordinates)
         room = coordinates.room
-        matrix, vector = np.zeros((room, room)), np.zeros(room)
+        sums = Sums.empty(room)
+        matrix, vector = sums.matrix, sums.vector
         for state in (one, other):
             place = coordinates.places(state.coordinates)
-            matrix[np.ix_(place, place)] += state.matrix
-            vector[place] += state.vector
+            own_matrix, own_vector = state.sums.total()
+            matrix[np.ix_(place, place)] += own_matrix
+            vector[place] += own_vector
         pilot = _padded(_Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
         for state in (one, other):
@@ -179,8 +181,7 @@ class LeastSquares:
         n = one.n + other.n
         return LeastSquaresState(
             coordinates=coordinates,
-            matrix=matrix,
-            vector=vector,
+            sums=sums,
             n=n,
             episodes=one.episodes + other.episodes,
             epoch_end=2 * n,
@@ -194,23 +195,23 @@ class LeastSquares:
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
         """Give the parameters that appear for the first time a place."""
         state.coordinates = state.coordinates.including(increments)
-        more = state.coordinates.room - len(state.vector)
+        more = state.coordinates.room - len(state.pilot)
         if more > 0:
-            state.matrix = np.pad(state.matrix, (0, more))
-            state.vector = np.pad(state.vector, (0, more))
+            state.sums = state.sums.widened(more)
             state.pilot = np.pad(state.pilot, (0, more))
             state.previous = state.previous and state.previous.widened(more)
             state.current = state.current.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
         """Renew the pilot; the current moments become the previous ones."""
-        p, room = len(state.coordinates), len(state.vector)
-        state.pilot = _padded(_Factored(state.matrix[:p, :p]).solve(state.vector[:p]), room)
+        p, room = len(state.coordinates), state.coordinates.room
+        matrix, vector = state.sums.total()
+        state.pilot = _padded(_Factored(matrix[:p, :p]).solve(vector[:p]), room)
         if state.buffer is not None:
             state.current = self._score_buffer(state, state.pilot)
             state.buffer = state.buffer_clock = None
         state.epoch_end = 2 * (state.epoch_end or _first_end(p))
-        state.previous = state.current.moments
+        state.previous = state.current.moments.settled()
         state.current = self._no_blocks(state.epoch_end, room)
 
     def _no_blocks(self, epoch_end: int, p: int) -> Cascade | EpisodeSums:
@@ -269,7 +270,7 @@ def _block_error(kept: list[Moments], influence: Floats, n: int, single_steps: b
     for moments in kept:
         j = len(moments.count)
         squares[:j] += moments.centred(n * influence)
-        blocks[:j] += moments.count
+        blocks[:j] += moments.blocks
         freedom[:j] += moments.freedom
     levels = choose_level(squares, blocks, freedom)
     used = 0 * levels.chosen if single_steps else levels.chosen
@@ -281,7 +282,7 @@ def _block_error(kept: list[Moments], influence: Floats, n: int, single_steps: b
 def _episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
     """Standard error from episodes as independent blocks."""
     squares = np.sum([moments.centred(influence)[0] for moments in kept], axis=0)
-    freedom = sum(int(moments.count[0]) for moments in kept) - 2
+    freedom = sum(int(moments.blocks[0]) for moments in kept) - 2
     if freedom < FEWEST_BLOCKS - 2:
         return np.full(len(influence), np.inf), np.ones(len(influence))
     return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

@@ -12,6 +12,7 @@ from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
 from inferl.step_sizes import Constant, Polynomial
 from inferl.streams import Clock, Steps, Streams
+from inferl.sums import Sums
 from inferl.transitions import Transitions
 from inferl.vectors import Sparse
 
@@ -20,6 +21,6 @@ __all__ = ["STORABLE"]
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
     *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
-    *(LeastSquares, LeastSquaresState, Coordinates, Cascade, EpisodeSums, Moments),
+    *(LeastSquares, LeastSquaresState, Sums, Coordinates, Cascade, EpisodeSums, Moments),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
 )

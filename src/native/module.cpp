@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -138,6 +139,41 @@ void fold_dense(CALL_PARAMETERS, Reals u, Reals v, Reals c, Reals damping) {
     run(call, DenseTerms{u.data(), v.data(), c.data(), damping.data(), terms}, chosen->dense);
 }
 
+// Block sums of length 1, 2, 4, ... along each stream; returns the row to go on with when a level is full.
+std::size_t pair_up(Reals scores, Counts slot, nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> half,
+                    nb::ndarray<bool, nb::ndim<2>, nb::c_contig, nb::device::cpu> is_open,
+                    nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> gathered,
+                    nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> waiting, std::size_t row) {
+    const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
+    const std::size_t room = gathered.shape(1), streams = half.shape(0);
+    expect(scores.ndim() == 2 && scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels &&
+           half.shape(2) == p && is_open.shape(0) == streams && is_open.shape(1) == levels &&
+           waiting.shape(0) == levels);
+    for (std::size_t t = 0; t < rows; ++t)
+        expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
+    nb::gil_scoped_release release;
+    std::vector<double> sum(p);
+    for (; row < rows; ++row) {
+        for (std::size_t j = 0; j < levels; ++j)
+            if (waiting.data()[j] >= static_cast<std::int64_t>(room)) return row;
+        const std::size_t stream = slot.data()[row];
+        const double *g = scores.data() + row * p;
+        for (std::size_t j = 0; j < levels; ++j) {
+            std::copy_n(g, p, gathered.data() + (j * room + waiting.data()[j]++) * p);
+            double *waits = half.data() + (stream * levels + j) * p;
+            bool &open = is_open.data()[stream * levels + j];
+            open = !open;
+            if (open) {  // the first half of a block: wait for the second
+                std::copy_n(g, p, waits);
+                break;
+            }
+            for (std::size_t i = 0; i < p; ++i) sum[i] = waits[i] + g[i];
+            g = sum.data();
+        }
+    }
+    return rows;
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -148,4 +184,5 @@ NB_MODULE(_native, m) {
     m.def("fold_sparse", &fold_sparse);
     m.def("fold_gradient", &fold_gradient);
     m.def("fold_dense", &fold_dense);
+    m.def("pair_up", &pair_up);
 }

@@ -12,18 +12,18 @@ import warnings
 
 from inferl.errors import SettingError
 from inferl.kernels import reference
-from inferl.kernels.seam import Draws, Fold, Foldable
+from inferl.kernels.seam import Draws, Fold, Foldable, PairUp
 
-__all__ = ["Draws", "Foldable", "fold", "name"]
+__all__ = ["Draws", "Fold", "Foldable", "fold", "name", "pair_up"]
 
 
-def _chosen() -> tuple[str, Fold]:
+def _chosen() -> tuple[str, Fold, PairUp]:
     required = os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0")
     wanted = os.environ.get("INFERL_KERNEL", "native")
     if wanted not in ("native", "reference"):
         raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
     if wanted == "reference":
-        return "reference", reference.fold
+        return "reference", reference.fold, reference.pair_up
     try:
         from inferl.kernels import native
     except ImportError as error:
@@ -31,8 +31,8 @@ def _chosen() -> tuple[str, Fold]:
         if required:
             raise SettingError(message) from error
         warnings.warn(f"{message}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
-        return "reference", reference.fold
-    return f"native {native.instruction_set()}", native.fold
+        return "reference", reference.fold, reference.pair_up
+    return f"native {native.instruction_set()}", native.fold, native.pair_up
 
 
-name, fold = _chosen()
+name, fold, pair_up = _chosen()

@@ -10,11 +10,11 @@ from inferl.algorithms.gradient import GTD, GTD2, TDC, GradientIncrements
 from inferl.increments import FieldIncrements
 from inferl.kernels import _native, reference
 from inferl.kernels.seam import Draws, Foldable
-from inferl.rows import Floats
+from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["fold", "instruction_set"]
+__all__ = ["fold", "instruction_set", "pair_up"]
 
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
 _KINDS = {GTD: 0, GTD2: 1, TDC: 2}
@@ -73,6 +73,19 @@ def fold(
     else:
         _native.fold_dense(*call, _flat(dense(u)), _flat(dense(v)), _flat(c), _flat(increments.damping))
     return largest
+
+
+def pair_up(
+    scores: Floats,
+    slot: Integers,
+    half: Floats,
+    is_open: Bools,
+    gathered: Floats,
+    waiting: Integers,
+    row: int,
+) -> int:
+    """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
+    return _native.pair_up(_flat(scores), np.ascontiguousarray(slot), half, is_open, gathered, waiting, row)
 
 
 def _flat(array: Floats) -> Floats:

@@ -11,11 +11,11 @@ import numpy as np
 from inferl.algorithms.gradient import GradientIncrements
 from inferl.increments import FieldIncrements, Increments
 from inferl.kernels.seam import Draws, Foldable
-from inferl.rows import Floats
+from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["fold"]
+__all__ = ["fold", "pair_up"]
 
 
 def fold(
@@ -108,3 +108,29 @@ def _entries(x: Sparse) -> list[list[list[tuple[int, float]]]]:
         ]
         for row_indices, row_values in zip(x.index.tolist(), x.value.tolist(), strict=True)
     ]
+
+
+def pair_up(
+    scores: Floats,
+    slot: Integers,
+    half: Floats,
+    is_open: Bools,
+    gathered: Floats,
+    waiting: Integers,
+    row: int,
+) -> int:
+    """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
+    n_levels, room = gathered.shape[:2]
+    for t in range(row, len(scores)):
+        if (waiting == room).any():
+            return t
+        g, s = scores[t], slot[t]
+        for level in range(n_levels):
+            gathered[level, waiting[level]] = g
+            waiting[level] += 1
+            is_open[s, level] ^= True
+            if is_open[s, level]:  # the first half of a block: wait for the second
+                half[s, level] = g
+                break
+            g = half[s, level] + g
+    return len(scores)

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 from inferl.algorithms.gradient import GradientIncrements
 from inferl.increments import FieldIncrements, Increments
 from inferl.multipliers import Multipliers
-from inferl.rows import Floats, Integers
+from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["Draws", "Fold", "Foldable"]
+__all__ = ["Draws", "Fold", "Foldable", "PairUp"]
 
 Foldable = Increments | GradientIncrements | FieldIncrements
 
@@ -47,4 +47,27 @@ class Fold(Protocol):
         threads: int = 1,
     ) -> Floats:
         """Fold, and return the largest parameters."""
+        ...
+
+
+class PairUp(Protocol):
+    """Form block sums of length 1, 2, 4, ... along each stream, in place.
+
+    Row t of `scores` (T, p), of the stream in `slot` t, is a block of level 0. Every block is appended to `gathered`
+    (J, room, p) at its level; two of a stream that follow each other make a block of the next level, the first waiting
+    in `half` (S, J, p) with its flag in `is_open` (S, J). Starts at `row`, stops before a row if a level is full, and
+    returns the row to go on with.
+    """
+
+    def __call__(
+        self,
+        scores: Floats,
+        slot: Integers,
+        half: Floats,
+        is_open: Bools,
+        gathered: Floats,
+        waiting: Integers,
+        row: int,
+    ) -> int:
+        """Pair up, and return the row to go on with."""
         ...

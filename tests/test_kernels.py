@@ -1,0 +1,242 @@
+"""Every kernel and instruction set of this machine against the reference; threads and shards change no bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mdps import small_problem
+
+from inferl import kernels
+from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
+from inferl.increments import Increments
+from inferl.kernels import Draws, _native, native, reference
+from inferl.multipliers import Blocks, Multipliers
+from inferl.rows import Floats
+from inferl.streams import Steps, Streams
+from inferl.transitions import Transitions
+from inferl.vectors import Sparse
+
+INSTRUCTION_SETS = _native.instruction_sets()
+PROBLEM = small_problem()
+
+
+@pytest.fixture(params=INSTRUCTION_SETS)
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = _native.chosen()
+    _native.choose(request.param)
+    yield request.param
+    _native.choose(before)
+
+
+def random_steps(n: int, d: int, tabular: bool) -> Steps:
+    rng = np.random.default_rng(n + d)
+    if tabular:
+        states = rng.integers(d, size=n + 1)
+        features, after = states[:-1], states[1:]
+    else:
+        vectors = rng.normal(size=(n + 1, d)) / np.sqrt(d)
+        features, after = vectors[:-1], vectors[1:]
+    discounts = np.where(rng.random(n) < 0.05, 0.0, 0.9)
+    data = Transitions(
+        features, rng.normal(size=n), after, discounts, rng.exponential(size=n), stream=rng.integers(2, size=n)
+    )
+    return Streams().place(data)[1]
+
+
+ALGORITHMS: dict[str, tuple[Algorithm, bool]] = {
+    "TD": (TD(7), False),
+    "TD of many features": (TD(130), False),
+    "TD of a table": (TD(7), True),
+    "trace": (TD(7, trace=0.7), False),
+    "trace in a table": (TD(7, trace=0.7), True),
+    "windows": (NStepTD(7, n=3), False),
+    "emphatic": (EmphaticTD(7, trace=0.2), False),
+    "GTD": (GTD(7, 0.8), False),
+    "GTD2": (GTD2(7, 1.3), False),
+    "TDC": (TDC(7, 1.3), False),
+    "GTD of a table": (GTD(7, 0.8), True),
+    "GTD2 of a table": (GTD2(7), True),
+    "TDC of a table": (TDC(7), True),
+    "stack": (Stack(TD(7), TDC(7)), False),
+}
+LAWS = ["uniform", "two-point", "exponential", "as-printed"]
+
+
+def folded(
+    fold: kernels.Fold,
+    algorithm: Algorithm,
+    tabular: bool,
+    law: str = "uniform",
+    columns: int = 22,
+    rows: int = 150,
+    threads: int = 1,
+    first_replica: int = 5,
+) -> tuple[Floats, Floats, Floats]:
+    increments, clock, _ = algorithm.increments(random_steps(rows, algorithm.n_features, tabular), {})
+    rng = np.random.default_rng(1)
+    iterate, lag = rng.normal(size=(2, algorithm.n_parameters, columns))
+    n = len(increments)
+    multipliers = Multipliers(law, "step")
+    tick = multipliers.ticks(clock) + 2**33
+    draws = Draws(multipliers, 0xABCDEF0123456789, first_replica, tick, clock.stream)
+    step_size, mass = 0.3 * np.arange(1, n + 1) ** -0.5, np.arange(float(n))
+    largest = fold(iterate, lag, increments, step_size, mass, draws, threads)
+    return iterate, lag, largest
+
+
+def assert_close(x: Floats, y: Floats) -> None:
+    np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12 * np.abs(y).max())
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("law", LAWS)
+def test_native_agrees_with_the_reference(instruction_set: str, name: str, law: str) -> None:
+    algorithm, tabular = ALGORITHMS[name]
+    ours, theirs = folded(native.fold, algorithm, tabular, law), folded(reference.fold, algorithm, tabular, law)
+    assert_close(ours[0], theirs[0])
+    assert_close(ours[1], theirs[1])
+    if not tabular:  # the sparse kernel looks at what it touches, at every step
+        assert_close(ours[2], theirs[2])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 63, 64, 65, 129])
+@pytest.mark.parametrize("columns", [2, 3, 8, 16, 17, 201])
+def test_any_number_of_rows_and_columns(instruction_set: str, rows: int, columns: int) -> None:
+    for algorithm, tabular in (ALGORITHMS["TD"], ALGORITHMS["TD of a table"], ALGORITHMS["GTD2"]):
+        ours = folded(native.fold, algorithm, tabular, columns=columns, rows=rows)
+        theirs = folded(reference.fold, algorithm, tabular, columns=columns, rows=rows)
+        assert_close(ours[0], theirs[0])
+        assert_close(ours[1], theirs[1])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_threads_and_shards_change_no_bit(instruction_set: str, name: str) -> None:
+    algorithm, tabular = ALGORITHMS[name]
+    one = folded(native.fold, algorithm, tabular, columns=101)
+    for threads in (2, 3, 64):
+        many = folded(native.fold, algorithm, tabular, columns=101, threads=threads)
+        for a, b in zip(one, many, strict=True):
+            assert a.tobytes() == b.tobytes()
+    # Replica 40 is column 36 of the whole (first_replica 5), and some other column of a shard that starts elsewhere.
+    increments, clock, _ = algorithm.increments(random_steps(150, algorithm.n_features, tabular), {})
+    rows = {}
+    for first in (5, 29):
+        iterate, lag = np.zeros((2, algorithm.n_parameters, 50))
+        draws = Draws(Multipliers(), 3, first, clock.step, clock.stream)
+        step_size, mass = 0.3 * np.arange(1, len(increments) + 1) ** -0.5, np.arange(float(len(increments)))
+        native.fold(iterate, lag, increments, step_size, mass, draws)
+        rows[first] = np.concatenate([iterate[:, 40 - first + 1], lag[:, 40 - first + 1]]).tobytes()
+    assert rows[5] == rows[29]
+
+
+@pytest.mark.parametrize("clock", ["step", "episode", Blocks(2, 0.5)])
+def test_ticks_that_stay_give_the_same_multiplier(instruction_set: str, clock: str | Blocks) -> None:
+    increments, place, _ = TD(7).increments(random_steps(150, 7, False), {})
+    multipliers = Multipliers("exponential", clock)
+    results = []
+    for fold in (native.fold, reference.fold):
+        iterate, lag = np.zeros((2, 7, 9))
+        draws = Draws(multipliers, 1, 0, multipliers.ticks(place), place.stream)
+        fold(iterate, lag, increments, np.full(150, 0.1), np.arange(150.0), draws)
+        results.append(iterate)
+    assert_close(*results)
+
+
+def test_general_terms_with_damping(instruction_set: str) -> None:
+    rng = np.random.default_rng(2)
+    matrix = np.eye(3) + 0.2 * rng.normal(size=(100, 3, 3))
+    steps = Streams().place(Increments.dense(matrix, rng.normal(size=(100, 3))))[1]
+    increments, clock, _ = Linear(3).increments(steps, {})
+    damped = Increments(increments.u, increments.v, increments.c, np.array([0.0, 0.5, 2.0]), increments.scale)
+    results = []
+    for fold in (native.fold, reference.fold):
+        iterate, lag = np.zeros((2, 3, 9))
+        fold(
+            iterate,
+            lag,
+            damped,
+            np.full(100, 0.1),
+            np.arange(100.0),
+            Draws(Multipliers(), 1, 0, clock.step, clock.stream),
+        )
+        results.append(np.concatenate([iterate, lag]))
+    assert_close(*results)
+
+
+def test_what_is_not_finite_is_noted(instruction_set: str) -> None:
+    for tabular in (False, True):
+        increments, clock, _ = TD(7).increments(random_steps(128, 7, tabular), {})
+        for poison in (np.nan, np.inf, -np.inf):
+            iterate, lag = np.zeros((2, 7, 9))
+            iterate[:, 4] = poison
+            draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
+            largest = native.fold(iterate, lag, increments, np.full(128, 0.1), np.arange(128.0), draws)
+            assert np.isinf(largest[:, 4]).all()
+            assert np.isfinite(np.delete(largest, 4, axis=1)).all()
+
+
+@pytest.mark.parametrize("p", [1, 5])
+def test_blocks_pair_up_alike(p: int) -> None:
+    rng = np.random.default_rng(0)
+    scores, slot = rng.normal(size=(300, p)), rng.integers(3, size=300)
+    results = []
+    for pair_up in (native.pair_up, reference.pair_up):
+        half, is_open = np.zeros((3, 6, p)), np.zeros((3, 6), np.bool_)
+        gathered, waiting = np.zeros((6, 20, p)), np.zeros(6, np.int64)
+        row, seen, stops = 0, [], []
+        while row < 300:
+            row = pair_up(scores, slot, half, is_open, gathered, waiting, row)
+            stops.append(row)
+            full = waiting == 20
+            seen.append(gathered[full].copy())
+            waiting[full] = 0
+        results.append((stops, np.concatenate(seen), half, is_open, gathered, waiting))
+    assert results[0][0] == results[1][0]
+    for ours, theirs in zip(results[0][1:], results[1][1:], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_bad_shapes_are_refused_not_followed() -> None:
+    iterate, lag = np.zeros((2, 7, 9))
+    increments, clock, _ = TD(7).increments(random_steps(10, 7, True), {})
+    short = Draws(Multipliers(), 1, 0, clock.step[:5], clock.stream[:5])
+    with pytest.raises(ValueError, match="lengths"):
+        native.fold(iterate, lag, increments, np.full(10, 0.1), np.arange(10.0), short)
+    assert isinstance(increments.u, Sparse)
+    outside = replace(increments, u=Sparse(increments.u.index + 100, increments.u.value, 7))
+    draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
+    with pytest.raises(ValueError, match="shape"):
+        native.fold(iterate, lag, outside, np.full(10, 0.1), np.arange(10.0), draws)
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("INFERL_")}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=clean | environment, check=False
+    )
+
+
+def test_the_kernel_is_chosen_by_the_environment() -> None:
+    show = "import inferl.kernels as k; print(k.name)"
+    assert run(show, INFERL_KERNEL="reference").stdout.strip() == "reference"
+    for name in INSTRUCTION_SETS:
+        assert run(show, INFERL_ISA=name).stdout.strip() == f"native {name}"
+    assert run(show).stdout.strip() == f"native {INSTRUCTION_SETS[0]}"
+    assert "choose" in run(show, INFERL_KERNEL="quantum").stderr
+    assert "no instruction set" in run(show, INFERL_ISA="mmx").stderr
+
+
+def test_a_missing_native_kernel_is_said_or_refused() -> None:
+    hide = "import sys; sys.modules['inferl.kernels._native'] = None; import inferl.kernels as k; print(k.name)"
+    shown = run(hide)
+    assert shown.stdout.strip() == "reference"
+    assert shown.stderr.count("the compiled kernel is missing") == 1
+    refused = run(hide, INFERL_REQUIRE_NATIVE="1")
+    assert refused.returncode != 0
+    assert "SettingError" in refused.stderr
