@@ -85,7 +85,7 @@ def folded(
     multipliers = Multipliers(law, "step")
     tick = multipliers.ticks(clock) + 2**33
     draws = Draws(multipliers, 0xABCDEF0123456789, first_replica, tick, clock.stream)
-    step_size, mass = 0.3 * np.arange(1, n + 1) ** -0.5, np.arange(float(n))
+    step_size, mass = np.linspace(0.3, 0.02, n), np.arange(float(n))
     largest = fold(iterate, lag, increments, step_size, mass, draws, threads)
     return iterate, lag, largest
 
@@ -129,7 +129,7 @@ def test_threads_and_shards_change_no_bit(instruction_set: str, name: str) -> No
     for first in (5, 29):
         iterate, lag = np.zeros((2, algorithm.n_parameters, 50))
         draws = Draws(Multipliers(), 3, first, clock.step, clock.stream)
-        step_size, mass = 0.3 * np.arange(1, len(increments) + 1) ** -0.5, np.arange(float(len(increments)))
+        step_size, mass = np.linspace(0.3, 0.02, len(increments)), np.arange(float(len(increments)))
         native.fold(iterate, lag, increments, step_size, mass, draws)
         rows[first] = np.concatenate([iterate[:, 40 - first + 1], lag[:, 40 - first + 1]]).tobytes()
     assert rows[5] == rows[29]

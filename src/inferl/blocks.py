@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl import kernels
-from inferl.rows import Bools, Floats, Integers
+from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
 
@@ -25,7 +25,7 @@ FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
 
 
 @dataclass(eq=False)
-class Moments:
+class Moments(InPlace):
     """Sums of block sums g of one epoch, a row a level; changed in place.
 
     Block sums wait in `gathered` until one matrix product can add many of them.
@@ -84,9 +84,7 @@ class Moments:
 
     def settled(self) -> Moments:
         """Return the same moments with nothing waiting, and no room for it."""
-        settled = Moments(
-            self.outer.copy(), self.total.copy(), self.count.copy(), self.means, self.gathered, self.waiting.copy()
-        )
+        settled = self.copy()
         for level in range(len(self.count)):
             settled.flush(level)
         settled.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))  # not a view, which would keep it all
@@ -94,7 +92,7 @@ class Moments:
 
     def centred(self, directions: Floats) -> Floats:
         """Centred sum of squares of h . g for each level and each direction h (k, p): (J, k)."""
-        lower = np.einsum("kp,jpq,kq->jk", directions, self.outer, directions, optimize=True)
+        lower = np.einsum("jpk,kp->jk", self.outer @ directions.T, directions)
         diagonal = np.einsum("jpp->jp", self.outer) @ (directions**2).T
         squares, sums = 2 * lower - diagonal, self.total @ directions.T
         for level in np.flatnonzero(self.waiting):
@@ -120,7 +118,7 @@ class Moments:
 
 
 @dataclass(eq=False)
-class Cascade:
+class Cascade(InPlace):
     """Dyadic blocks along each stream."""
 
     moments: Moments
@@ -153,7 +151,7 @@ class Cascade:
 
 
 @dataclass(eq=False)
-class EpisodeSums:
+class EpisodeSums(InPlace):
     """Whole episodes as blocks: one level, which closes a block where an episode ends."""
 
     moments: Moments

@@ -195,12 +195,12 @@ class OnlineBootstrap:
             deviations = deviations * np.sqrt((freedom + 1) / freedom)
         return BootstrapReading(seen[:, 0], deviations, freedom, state.n)
 
-    def interval(self, state: BootstrapState, targets: Floats, level: float, kind: str | None = None) -> Interval:
-        """Read intervals for targets (k, p) off the rows."""
+    def interval(self, reading: BootstrapReading, level: float, kind: str | None = None) -> Interval:
+        """Turn a reading into intervals."""
         kind = kind or "percentile"
         if kind not in self.kinds:
             raise KindError(f"OnlineBootstrap has no {kind!r} interval; choose one of {', '.join(self.kinds)}")
-        estimate, deviations, freedom, n = self.read(state, targets)
+        estimate, deviations, freedom, n = reading
         with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
             spread = deviations.std(axis=0, ddof=1)
         if n == 0 or freedom == 0:  # no spread to speak of yet

@@ -85,12 +85,22 @@ class RatioSummary:
     def taking(self, ratios: Floats) -> RatioSummary:
         """Take in ratios, (T,) or (T, m)."""
         column = ratios if ratios.ndim == 2 else ratios[:, None]
+        if self._whole and (column == 1).all():  # on-policy: counting is exact, whatever the order
+            more = np.full(column.shape[1], float(len(column)))
+            return RatioSummary(
+                self.n + len(column), self.total + more, self.squares + more, np.maximum(self.largest, 1.0)
+            )
         return RatioSummary(
             self.n + len(column),
             _added(self.total, column),
             _added(self.squares, column**2),
             np.maximum(self.largest, column.max(axis=0)),
         )
+
+    @property
+    def _whole(self) -> bool:
+        """Whether only whole numbers have been added so far."""
+        return bool((self.total % 1 == 0).all() and (self.squares % 1 == 0).all())
 
     def plus(self, other: RatioSummary) -> RatioSummary:
         """Add the moments of two streams."""

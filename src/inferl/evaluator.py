@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -152,12 +152,14 @@ class Evaluator:
         stream: int = 0,
     ) -> None:
         """Take in one step: checked at the call, copied, and worked on when its tile is full."""
-        self._refuse_after_divergence()
-        ordinary = first is None and episode is None
-        if ordinary and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
-            if len(self._observed) + (len(self._state.pending) if self._state.pending else 0) == TILE:
-                self._flush()
-            return
+        if self._state.diverged is not None:
+            self._refuse_after_divergence()
+        if first is None and episode is None:
+            waiting = self._observed.take(features, reward, next_features, discount, ratio, last, stream)
+            if waiting:
+                if waiting >= self._run:
+                    self._flush()
+                return
         flags = {"first": first, "last": last, "episode": episode}
         rows = {name: None if flag is None else [flag] for name, flag in flags.items()}
         phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
@@ -268,15 +270,15 @@ class Evaluator:
         targets, single = as_targets(target, self.algorithm, self._state.tabular, whole)
         state = self.settled()
         if isinstance(self.method, OnlineBootstrap):
-            rows, replicas = self.algorithm.pad(targets), cast(BootstrapState, state.method)
-            interval = self.method.interval(replicas, rows, level, kind)
-            reading: BootstrapReading | LeastSquaresReading = self.method.read(replicas, rows)
+            replicas = self.method.read(cast(BootstrapState, state.method), self.algorithm.pad(targets))
+            interval = self.method.interval(replicas, level, kind)
+            reading: BootstrapReading | LeastSquaresReading = replicas
             solved = None
             if state.companion is not None and targets.shape[1] == self.algorithm.dimension:
                 solved = self._companion.read(state.companion, targets)
         else:
-            interval = self.method.interval(cast(LeastSquaresState, state.method), targets, level, kind)
-            reading = solved = self.method.read(cast(LeastSquaresState, state.method), targets)
+            solved = reading = self.method.read(cast(LeastSquaresState, state.method), targets)
+            interval = self.method.interval(solved, level, kind)
         message = state.diverged and state.diverged[0]
         checks = all_checks(self.method, interval, reading, solved, state.ratios, message)
         notes = tuple(f"{check.name}: {check.words}" for check in checks if check.failed)
@@ -288,7 +290,9 @@ class Evaluator:
         self._flush()
         if self._state.pending is None:
             return self._state
-        state = deepcopy(self._state)
+        own = self._state
+        method = own.method.copy() if isinstance(own.method, LeastSquaresState) else own.method
+        state = replace(own, method=method, companion=own.companion and own.companion.copy())
         try:
             self._work(state, self._state.pending)
         except DivergenceError as error:  # the reading is that of the last full tile, and says so

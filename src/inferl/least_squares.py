@@ -19,7 +19,7 @@ from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
-from inferl.rows import Floats
+from inferl.rows import Floats, InPlace
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 
@@ -32,7 +32,7 @@ FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 
 
 @dataclass(eq=False)
-class LeastSquaresState:
+class LeastSquaresState(InPlace):
     """Sums over all increments, and the score moments of the previous and the current epoch; changed in place.
 
     Arrays speak of the parameters seen so far, in the order of `coordinates`, and have room for more.
@@ -150,14 +150,13 @@ class LeastSquares:
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, state.n)
 
-    def interval(self, state: LeastSquaresState, targets: Floats, level: float, kind: str | None = None) -> Interval:
-        """Read intervals for targets (k, p) off the sums."""
+    def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
+        """Turn a reading into intervals."""
         kind = kind or "normal"
         if kind not in self.kinds:
             raise KindError(
                 f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
             )
-        reading = self.read(state, targets)
         lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
         return Interval(reading.estimate, lower, upper, level, kind, reading.standard_error, reading.n)
 

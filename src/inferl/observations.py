@@ -40,30 +40,30 @@ class Observations:
         ratio: float,
         last: bool | None,
         stream: int,
-    ) -> bool:
-        """Remember a step, or answer False if it is not an ordinary one."""
+    ) -> int:
+        """Remember a step and answer how many wait; 0 if it is not an ordinary one."""
         tabular = self.known.get(stream)
         if tabular is None:
-            return False
+            return 0
         try:
             if not (0.0 <= discount <= 1.0 and isfinite(reward) and ratio >= 0.0 and isfinite(ratio)):
-                return False
+                return 0
             ends = discount == 0 if last is None else bool(last)
             if discount == 0 and not ends:
-                return False
+                return 0
             if tabular:
                 if type(features) is not int or type(next_features) is not int:
                     features, next_features = features.__index__(), next_features.__index__()
                 if not (0 <= features < self.dimension and 0 <= next_features < self.dimension):
-                    return False
+                    return 0
             else:
                 features, next_features = self._vector(features), self._vector(next_features)
                 if features is None or next_features is None:
-                    return False
+                    return 0
         except (TypeError, AttributeError, ValueError):
-            return False
+            return 0
         self.rows.append((features, reward, next_features, discount, ratio, ends, stream))
-        return True
+        return len(self.rows)
 
     def chunk(self) -> Transitions:
         """Gather the steps into a chunk, and forget them."""
@@ -75,4 +75,5 @@ class Observations:
 
     def _vector(self, features: Any) -> Floats | None:
         vector = np.array(features, dtype=np.float64)
-        return vector if vector.shape == (self.dimension,) and np.isfinite(vector).all() else None
+        # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
+        return vector if vector.shape == (self.dimension,) and isfinite(vector @ vector) else None

@@ -1,4 +1,4 @@
-"""Rows: records of arrays that share their first axis, to be cut and joined without looking inside."""
+"""Rows: records of arrays that share their first axis, cut and joined without looking inside; and states in place."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Integers", "Rows", "shared"]
+__all__ = ["Bools", "Floats", "InPlace", "Integers", "Rows", "shared"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 shared: dict[str, Any] = {"shared": True}  # metadata of a field that belongs to all rows together
+
+
+_KNOWN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # looking fields up is slow
+
+
+def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of a dataclass's columns, and of all its fields."""
+    if cls not in _KNOWN:
+        columns = tuple(f.name for f in fields(cls) if not f.metadata.get("shared"))
+        _KNOWN[cls] = columns, tuple(f.name for f in fields(cls))
+    return _KNOWN[cls]
 
 
 class Rows:
@@ -25,14 +36,15 @@ class Rows:
     """
 
     def __len__(self) -> int:
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if value is not None and not field.metadata.get("shared"):
+        for name in _names(type(self))[0]:
+            value = getattr(self, name)
+            if value is not None:
                 return len(value)
         raise TypeError(f"{type(self).__name__} has no rows")
 
     def __getitem__(self, rows: slice | Integers) -> Self:
-        return self._rebuilt({f: v if v is None else v[rows] for f, v in self._columns()})
+        columns = {name: getattr(self, name) for name in _names(type(self))[0]}
+        return self._rebuilt({name: x if x is None else x[rows] for name, x in columns.items()})
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -40,7 +52,8 @@ class Rows:
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {}
-        for name, value in parts[0]._columns():
+        for name in _names(type(parts[0]))[0]:
+            value = getattr(parts[0], name)
             if value is None:
                 joined[name] = None
             elif isinstance(value, Rows):
@@ -49,11 +62,20 @@ class Rows:
                 joined[name] = np.concatenate([getattr(part, name) for part in parts])
         return parts[0]._rebuilt(joined)
 
-    def _columns(self) -> list[tuple[str, Any]]:
-        return [(f.name, getattr(self, f.name)) for f in fields(self) if not f.metadata.get("shared")]  # type: ignore[arg-type]
-
     def _rebuilt(self, columns: dict[str, Any]) -> Self:
         new = object.__new__(type(self))
-        for field in fields(self):  # type: ignore[arg-type]
-            object.__setattr__(new, field.name, columns.get(field.name, getattr(self, field.name)))
+        for name in _names(type(self))[1]:
+            object.__setattr__(new, name, columns[name] if name in columns else getattr(self, name))
+        return new
+
+
+class InPlace:
+    """Base of dataclasses that are changed in place: arrays, and others of their kind."""
+
+    def copy(self) -> Self:
+        """Return an independent copy; what is never changed in place is shared."""
+        new = object.__new__(type(self))
+        for name in _names(type(self))[1]:
+            value = getattr(self, name)
+            object.__setattr__(new, name, value.copy() if isinstance(value, np.ndarray | InPlace) else value)
         return new

@@ -73,6 +73,8 @@ class Streams:
         if len(chunk) == 0:
             none = np.zeros(0, np.int64)
             return self, Steps(chunk.without_borders(), chunk.last, Clock(none, none, none, none, none, chunk.last))
+        if chunk.stream.min() == chunk.stream.max():
+            return self._place_one_stream(chunk)
         now, slot = self._with_slots(chunk.stream)
         order = np.argsort(slot, kind="stable")  # rows of one stream behind each other
         sorted_slot = slot[order]
@@ -116,6 +118,38 @@ class Streams:
             last=chunk.last,
         )
         return after, Steps(chunk.without_borders(), first[back], clock)
+
+    def _place_one_stream(self, chunk: Transitions) -> tuple[Streams, Steps]:
+        """Do what `place` does for a chunk of a single stream, without sorting."""
+        now, slots = self._with_slots(chunk.stream[:1])
+        n, slot = len(chunk), int(slots[0])
+        after_last = np.concatenate([now.ended[slot : slot + 1], chunk.last[:-1]])
+        changed = np.zeros(n, np.bool_)
+        if chunk.episode is not None:
+            previous = np.concatenate([now.episode[slot : slot + 1], chunk.episode[:-1]])
+            changed = (chunk.episode != previous) & (previous >= 0)
+        first = after_last | changed if chunk.first is None else chunk.first.copy()
+        _refuse_contradiction(np.arange(n), first, after_last, changed)
+        first[0] |= now.count[slot] == 0
+        clock = Clock(
+            step=np.arange(self.n + 1, self.n + n + 1),
+            stream=chunk.stream,
+            slot=np.full(n, slot),
+            count=np.arange(now.count[slot] + 1, now.count[slot] + n + 1),
+            episode=np.cumsum(first) + now.episodes[slot],
+            last=chunk.last,
+        )
+        here = slots[:1]
+        after = replace(
+            now,
+            n=self.n + n,
+            count=_with(now.count, here, clock.count[-1:]),
+            episodes=_with(now.episodes, here, clock.episode[-1:]),
+            completed=_with(now.completed, here, now.completed[here] + int(chunk.last.sum())),
+            ended=_with(now.ended, here, chunk.last[-1:]),
+            episode=_with(now.episode, here, here * 0 - 1 if chunk.episode is None else chunk.episode[-1:]),
+        )
+        return after, Steps(chunk.without_borders(), first, clock)
 
     def _with_slots(self, stream: Integers) -> tuple[Streams, Integers]:
         """Give new streams the next free slots, in order of arrival, and look the slots of all rows up."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.increments import Increments
-from inferl.rows import Floats
+from inferl.rows import Floats, InPlace
 from inferl.vectors import Sparse, dense
 
 __all__ = ["GATHER", "Sums", "add_product"]
@@ -20,7 +20,7 @@ GATHER = 128  # rows; a multiple keeps the processor busier, and a copy of the s
 
 
 @dataclass(eq=False)
-class Sums:
+class Sums(InPlace):
     """A and b over all increments; changed in place."""
 
     matrix: Floats  # (p, p) without the rows that wait
