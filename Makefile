@@ -16,9 +16,13 @@ MARKED = torch or atari or browser or docs
 # Folders are type-checked as soon as they hold a Python file.
 TYPED = $(foreach folder,src tests validity benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
 
+# Tests that go through the compiled kernel.
+SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.py tests/test_least_squares.py \
+	tests/test_joining.py tests/test_evaluator.py
+
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help demo test test-all lint types imports pytest format clean
+.PHONY: sanitize help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -49,8 +53,16 @@ format: $(TEST_READY) ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+sanitize: ## the tests of the compiled kernel under the address and undefined-behaviour sanitizers
+	$(PYTHON) -m venv $(VENV)-sanitize
+	$(VENV)-sanitize/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
+		-C cmake.define.INFERL_SANITIZE=ON -e '.[test]'
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
+		UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc INFERL_REQUIRE_NATIVE=1 \
+		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider $(SANITIZED)
+
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sanitize build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -90,7 +90,7 @@ def check_resume(algorithm: Algorithm, method: Any, data: Data, stop: int) -> No
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         evaluated(algorithm, method, data[:stop]).save(path)
-        resumed = Evaluator.load(path, None if algorithm.affine else algorithm).update(data[stop:])
+        resumed = Evaluator.load(path, algorithm).update(data[stop:])
     assert_same_bits(evaluated(algorithm, method, data), resumed)
 
 

@@ -230,7 +230,27 @@ def test_divergence_is_found_at_its_step_and_replica() -> None:
     with pytest.raises(DivergenceError, match="replica 22 diverged at step 100") as caught:
         evaluator.update(data)
     assert (caught.value.step, caught.value.replica) == (100, 22)
-    assert evaluator.interval([1.0]).n == 64
+    assert evaluator.interval([1.0]).n == evaluator.n == 64
+
+
+def test_after_a_divergence_all_parts_stand_at_the_same_tile() -> None:
+    """However many tiles were worked on at once, the companion, the ratios and the rows agree."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(640, 3))
+    features[300:] *= 1e6
+    data = Transitions(features, rng.normal(size=640), np.roll(features, -1, axis=0), 0.9)
+    method = OnlineBootstrap(Constant(0.1, cap=None), n_replicas=10)
+    at_once, in_pieces = Evaluator(TD(3), method), Evaluator(TD(3), method)
+    with pytest.raises(DivergenceError):
+        at_once.update(data)
+    with pytest.raises(DivergenceError):
+        in_pieces.update(data[start : start + 50] for start in range(0, 640, 50))
+    one, other = at_once.interval([1.0, 0.0, 0.0]), in_pieces.interval([1.0, 0.0, 0.0])
+    assert one.to_dict() == other.to_dict()
+    assert at_once.n == in_pieces.n == one.n
+    assert at_once.n % 64 == 0
+    assert at_once._state.companion is not None
+    assert at_once._state.companion.n == at_once._state.ratios.n == at_once.n
 
 
 def test_same_seed_couples_and_other_seeds_do_not() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferl.algorithms import TD, Field
+from inferl.algorithms import TD, EmphaticTD, Field
 from inferl.bootstrap import OnlineBootstrap
 from inferl.diagnostics import Check, RatioSummary, Report, block_count, ratios
 from inferl.environments import two_state_chain
@@ -72,12 +72,12 @@ def test_ratios_are_summarised_and_judged() -> None:
     rho = np.random.default_rng(0).exponential(size=1000)
     summary = RatioSummary()
     for start in range(0, 1000, 64):
-        summary = summary.taking(rho[start : start + 64])
+        summary = summary.taking(rho[start : start + 64], np.full(len(rho[start : start + 64]), 0.9))
     assert ratios(summary).value == pytest.approx(rho.sum() ** 2 / (1000 * (rho**2).sum()))
     assert ratios(summary).status == "passed"
     wild = rho.copy()
     wild[3] = 500.0
-    assert ratios(RatioSummary().taking(wild)).failed
+    assert ratios(RatioSummary().taking(wild, np.ones(1000))).failed
     assert ratios(RatioSummary()).status == "not available"
 
 
@@ -88,3 +88,19 @@ def test_reports_read_well() -> None:
     assert "checks" in text
     assert all(check.name in text for check in report.checks)
     assert "!!" not in text
+
+
+def test_emphasis_of_infinite_variance_is_said() -> None:
+    """Mean squared ratio 4, discount .9: 4 x .81 > 1."""
+    n = 2000
+    rho = np.where(np.random.default_rng(0).random(n) < 0.25, 4.0, 0.0)
+    zero = np.zeros(n, np.int64)
+    data = Transitions(zero, np.ones(n), zero, 0.9, rho)
+    assert "infinite variance" in check(Evaluator(EmphaticTD(1)).update(data).report(0), "ratios").words
+    assert check(Evaluator(TD(1)).update(data).report(0), "ratios").status == "passed"
+
+
+def test_nothing_yet_is_not_available() -> None:
+    report = Evaluator(TD(1)).report(0)
+    assert check(report, "number of blocks").status == "not available"
+    assert report.interval.width == np.inf

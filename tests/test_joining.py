@@ -35,6 +35,7 @@ def test_two_halves_merged_agree_with_one_stream(blocks: str, tabular: bool) -> 
     assert merged.n == two.n == 20_000
     assert two.estimate == pytest.approx(one.estimate, rel=1e-9)
     assert two.standard_error == pytest.approx(one.standard_error, rel=0.05)
+    assert merged.episodes == whole.episodes == int(data.last.sum())
     merged.update(data)  # and goes on
     assert merged.interval(target).n == 40_000
 

@@ -238,3 +238,40 @@ def test_a_table_costs_the_square_of_the_states_seen() -> None:
     assert_same_bits(before, large)
     with pytest.raises(SettingError, match="OnlineBootstrap"):
         Evaluator(TD(3000)).update(Transitions(np.ones((5, 3000)), np.ones(5), np.ones((5, 3000)), 0.9))
+
+
+def test_episodes_told_by_their_labels_are_blocks_too() -> None:
+    """Borders said with `episode` alone give the same interval as borders said with `last`."""
+    data = PROBLEM.sample(2000, seed=5)
+    label = np.cumsum(np.r_[0, data.last[:-1]])
+    truncated = np.where(data.discounts == 0, 1e-300, data.discounts)  # not a termination any more
+    columns = (data.features, data.rewards, data.next_features, truncated, data.ratios)
+    said = Evaluator(TD(2), LeastSquares("episode")).update(Transitions(*columns, last=data.last))
+    labelled = Evaluator(TD(2), LeastSquares("episode")).update(Transitions(*columns, episode=label))
+    one, other = said.interval([1.0, 0.0]), labelled.interval([1.0, 0.0])
+    assert other.standard_error > 0
+    assert other.standard_error == pytest.approx(one.standard_error, rel=0.02)  # the open episode differs by one
+
+
+def test_an_episode_that_an_epoch_cuts_is_no_block() -> None:
+    """Episodes of 100 steps: those that the edges at 256 and 512 rows cut are counted, and left out of the moments."""
+    n = 600
+    zero = np.zeros(n, np.int64)
+    data = Transitions(zero, np.ones(n), zero, 0.9, last=np.arange(1, n + 1) % 100 == 0)
+    state = Evaluator(TD(1), LeastSquares("episode")).update(data).settled().method
+    assert isinstance(state, LeastSquaresState)
+    assert isinstance(state.current, EpisodeSums)
+    assert state.current.closed == 6
+    # The first epoch held 2 whole episodes, the second (257 to 512) held 400 and 500, the third 600 was cut.
+    assert state.previous is not None
+    assert state.previous.blocks[0] == 2
+    assert state.current.moments.blocks[0] == 0
+
+
+def test_observing_minds_the_limit_too() -> None:
+    evaluator = Evaluator(TD(5000))
+    for state in range(2000):
+        evaluator.observe(state, 0.0, state, 0.9)
+    with pytest.raises(SettingError, match="states seen"):
+        evaluator.observe(2000, 0.0, 2000, 0.9)
+    assert evaluator.n == 2000

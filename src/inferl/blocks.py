@@ -139,6 +139,10 @@ class Cascade(InPlace):
             for level in np.flatnonzero(moments.waiting == GATHER):
                 moments.flush(int(level))
 
+    def next_epoch(self, n_levels: int) -> Cascade:
+        """Start an epoch with new moments; halves of open blocks are dropped."""
+        return Cascade.empty(n_levels, self.moments.total.shape[1])
+
     def widened(self, more: int) -> Cascade:
         """Add room for more parameters."""
         return Cascade(self.moments.widened(more), np.pad(self.half, ((0, 0), (0, 0), (0, more))), self.open)
@@ -157,39 +161,50 @@ class EpisodeSums(InPlace):
     moments: Moments
     sum: Floats  # (S, p) of the open episode
     episode: Integers  # (S,) its number within the stream, 0 where none is open
+    whole: Bools  # (S,) whether it began in this epoch; one that an epoch's edge cut is not a block
+    closed: int  # episodes that have ended, in all epochs
 
     @classmethod
     def empty(cls, p: int) -> EpisodeSums:
         """Start with no episodes; there is one level."""
-        return cls(Moments.empty(1, p), np.zeros((0, p)), np.zeros(0, np.int64))
+        return cls(Moments.empty(1, p), np.zeros((0, p)), np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
+
+    def next_epoch(self, n_levels: int) -> EpisodeSums:
+        """Start an epoch with new moments; what is open has been cut."""
+        moments = Moments.empty(1, self.sum.shape[1])
+        return EpisodeSums(moments, 0 * self.sum, self.episode.copy(), self.episode == 0, self.closed)
 
     def add(self, scores: Floats, clock: Clock) -> None:
-        """Take in scores (T, p); an episode cut by an epoch's edge is left out."""
+        """Take in scores (T, p)."""
         new = int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
         if new > 0:
             self.sum = np.concatenate([self.sum, np.zeros((new, self.sum.shape[1]))])
             self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
+            self.whole = np.concatenate([self.whole, np.ones(new, np.bool_)])
         rows = zip(clock.slot.tolist(), clock.episode.tolist(), clock.last.tolist(), scores, strict=True)
         for slot, episode, last, score in rows:
-            if episode != self.episode[slot]:
+            if episode != self.episode[slot]:  # a new one begins, announced by `last` before or not
                 if self.episode[slot] > 0:
                     self._close(slot)
-                self.sum[slot] = 0.0
+                self.episode[slot] = episode
             self.sum[slot] += score
-            self.episode[slot] = 0 if last else episode
             if last:
                 self._close(slot)
 
     def _close(self, slot: int) -> None:
         moments = self.moments
-        moments.gathered[0, moments.waiting[0]] = self.sum[slot]
-        moments.waiting[0] += 1
-        if moments.waiting[0] == GATHER:
-            moments.flush(0)
+        if self.whole[slot]:
+            moments.gathered[0, moments.waiting[0]] = self.sum[slot]
+            moments.waiting[0] += 1
+            if moments.waiting[0] == GATHER:
+                moments.flush(0)
+        self.closed += 1
+        self.sum[slot], self.episode[slot], self.whole[slot] = 0.0, 0, True
 
     def widened(self, more: int) -> EpisodeSums:
         """Add room for more parameters."""
-        return EpisodeSums(self.moments.widened(more), np.pad(self.sum, ((0, 0), (0, more))), self.episode)
+        wider = np.pad(self.sum, ((0, 0), (0, more)))
+        return EpisodeSums(self.moments.widened(more), wider, self.episode, self.whole, self.closed)
 
 
 class Levels(NamedTuple):

@@ -158,7 +158,8 @@ class OnlineBootstrap:
         scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
         exploded = ~np.isfinite(largest) | (largest > EXPLODED * scale[:, None])
         if exploded.any():
-            self._refuse_divergence(state, increments, clock, int(np.argmax(exploded.any(axis=1))))
+            tile = int(np.argmax(exploded.any(axis=1)))
+            self._refuse_divergence(state, increments, clock, tile, np.flatnonzero(exploded[tile]))
         return replace(after, scale=float(scale[-1]))
 
     def _folded(
@@ -212,8 +213,10 @@ class OnlineBootstrap:
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
         return Interval(estimate, lower, upper, level, kind, spread, n)
 
-    def _refuse_divergence(self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int) -> None:
-        """Name the first step and row of a tile that exploded, and hand over the state before that tile."""
+    def _refuse_divergence(
+        self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
+    ) -> None:
+        """Name the first step and row of a tile that exploded."""
         edge = tile * TILE
         sound = self.advance(state, increments[:edge], clock[:edge]) if edge else state
         now, scale = sound, sound.scale
@@ -222,15 +225,15 @@ class OnlineBootstrap:
             scale = max(scale, float(largest[0]))
             exploded = np.flatnonzero(~np.isfinite(largest) | (largest > EXPLODED * scale))
             if exploded.size:
+                rows = exploded
                 break
-        replica = None if exploded[0] == 0 else self.first_replica + int(exploded[0]) - 1
+        replica = None if rows[0] == 0 else self.first_replica + int(rows[0]) - 1
         raise DivergenceError(
             f"{'the estimate' if replica is None else f'replica {replica}'} diverged at step {clock.step[t]}: its "
-            f"largest parameter is {largest[exploded[0]]:.3g}; use a smaller step size or a smaller cap. "
+            f"largest parameter is {largest[rows[0]]:.3g}; use a smaller step size or a smaller cap. "
             "The state is that of the last sound tile, and can be read",
             int(clock.step[t]),
             replica,
-            sound,
         )
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inferl.errors import SettingError
 from inferl.increments import Increments
 from inferl.rows import Floats, Integers
+from inferl.transitions import Transitions
 from inferl.vectors import Sparse
 
-__all__ = ["Coordinates"]
+__all__ = ["MOST_SOLVED", "Coordinates", "too_large"]
 
 SMALLEST_ROOM = 16
+MOST_SOLVED = 2000  # parameters of which least squares keeps the square
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,17 @@ class Coordinates:
             value = np.concatenate([x.value.reshape(n, -1) for x in (increments.u, increments.v)], axis=1)
             return self._with(index[value != 0])
         return self._with(np.arange(len(self.place)))
+
+    def check_room_for(self, chunks: Sequence[Transitions | Increments]) -> None:
+        """Refuse data that would name more parameters than can be solved for."""
+        if len(self.place) <= MOST_SOLVED:
+            return
+        if any(isinstance(chunk, Increments) or not chunk.tabular for chunk in chunks):
+            raise SettingError(too_large(len(self.place), "parameters"))
+        named = np.unique(np.concatenate([x for c in chunks for x in (c.features, c.next_features)]))  # type: ignore[union-attr]
+        total = len(self) + int(np.sum(self.place[named] < 0))
+        if total > MOST_SOLVED:
+            raise SettingError(too_large(total, "states seen"))
 
     def union(self, other: Coordinates) -> Coordinates:
         """Give places to what the other has seen too."""
@@ -86,3 +101,11 @@ class Coordinates:
         # Powers of two, so that growing costs little in all and depends on nothing but the number seen.
         room = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_ROOM), len(place))
         return Coordinates(place, seen, room)
+
+
+def too_large(number: int, of_what: str) -> str:
+    """Say why least squares is refused, and what to use instead."""
+    return (
+        f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
+        "use OnlineBootstrap, whose memory grows with their number"
+    )

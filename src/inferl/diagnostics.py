@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl.algorithms import Algorithm, EmphaticTD
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
@@ -81,20 +82,22 @@ class RatioSummary:
     total: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     squares: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+    discount: float = 0.0  # the largest seen
 
-    def taking(self, ratios: Floats) -> RatioSummary:
-        """Take in ratios, (T,) or (T, m)."""
+    def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
+        """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
+        discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]
         if self._whole and (column == 1).all():  # on-policy: counting is exact, whatever the order
             more = np.full(column.shape[1], float(len(column)))
-            return RatioSummary(
-                self.n + len(column), self.total + more, self.squares + more, np.maximum(self.largest, 1.0)
-            )
+            largest = np.maximum(self.largest, 1.0)
+            return RatioSummary(self.n + len(column), self.total + more, self.squares + more, largest, discount)
         return RatioSummary(
             self.n + len(column),
             _added(self.total, column),
             _added(self.squares, column**2),
             np.maximum(self.largest, column.max(axis=0)),
+            discount,
         )
 
     @property
@@ -109,10 +112,12 @@ class RatioSummary:
             self.total + other.total,
             self.squares + other.squares,
             np.maximum(self.largest, other.largest),
+            max(self.discount, other.discount),
         )
 
 
 def checks(
+    algorithm: Algorithm,
     method: OnlineBootstrap | LeastSquares,
     interval: Interval,
     reading: BootstrapReading | LeastSquaresReading,
@@ -134,13 +139,13 @@ def checks(
         arrived,
         dependence(solved, allowed_for),
         block_count(number),
-        ratios(seen_ratios),
+        ratios(seen_ratios, isinstance(algorithm, EmphaticTD)),
         identification(solved),
     )
 
 
 def _fewest_blocks(solved: LeastSquaresReading | None) -> float | None:
-    if solved is None:
+    if solved is None or solved.n == 0:
         return None
     if solved.levels is None:
         return float(solved.freedom.min()) + 2
@@ -166,13 +171,14 @@ def identification(reading: LeastSquaresReading | None) -> Check:
     if reading is None:
         return Check(name, "not available", "no least-squares sums are kept for this many parameters")
     share = float(reading.outside.max())
+    facts = f"{reading.unseen} of the parameters never seen, condition number {reading.condition:.1g}"
     if share <= UNIDENTIFIED:
-        return Check(name, "passed", "the data determine the target", share)
+        return Check(name, "passed", f"the data determine the target ({facts})", share)
     return Check(
         name,
         "failed",
-        f"{share:.2%} of the target lies where the data say nothing (features never seen, or states never left); "
-        "ask for a target that the data cover, or collect data there",
+        f"{share:.2%} of the target lies where the data say nothing ({facts}; a state that is entered and never left "
+        "counts too); ask for a target that the data cover, or collect data there",
         share,
     )
 
@@ -236,9 +242,18 @@ def block_count(number: float | None) -> Check:
     return Check(name, "failed", words, number)
 
 
-def ratios(summary: RatioSummary) -> Check:
+def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
     """Whether a few transitions with large importance ratios dominate."""
     name = "ratios"
+    growth = float(np.max(summary.squares)) / max(summary.n, 1) * summary.discount**2
+    if emphatic and growth > 1:
+        return Check(
+            name,
+            "failed",
+            f"the emphasis has infinite variance here (mean squared ratio times squared discount is {growth:.2f}, "
+            "above 1), so no interval is valid; use GTD2, TDC or LeastSquares on TD",
+            growth,
+        )
     if summary.n == 0:
         return Check(name, "not available", "no transitions with ratios so far")
     with np.errstate(invalid="ignore", divide="ignore"):

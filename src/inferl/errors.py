@@ -93,15 +93,12 @@ class DivergenceError(InferlError, ArithmeticError):
         Number of the transition (from 1) at which it was seen.
     replica
         Number of the replica, or None for the point estimate.
-    sound
-        The method's state before the tile of rows in which it was seen.
     """
 
-    def __init__(self, message: str, step: int, replica: int | None, sound: object = None) -> None:
+    def __init__(self, message: str, step: int, replica: int | None) -> None:
         super().__init__(message)
         self.step = step
         self.replica = replica
-        self.sound = sound
 
 
 class CheckpointError(InferlError):

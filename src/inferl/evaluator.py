@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from inferl.algorithms import Algorithm, Carry
 from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl.coordinates import MOST_SOLVED, too_large
 from inferl.diagnostics import Check, RatioSummary, Report
 from inferl.diagnostics import checks as all_checks
 from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
@@ -34,7 +35,6 @@ from inferl.transitions import Transitions
 
 __all__ = ["Evaluator", "EvaluatorState"]
 
-MOST_SOLVED = 2000  # parameters that least squares still takes
 LONGEST_RUN = 65_536  # numbers of features that are worked on at once
 MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
 
@@ -94,7 +94,7 @@ class Evaluator:
         elif not algorithm.affine:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
         elif algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
-            raise SettingError(_too_large(algorithm.dimension, "parameters"))
+            raise SettingError(too_large(algorithm.dimension, "parameters"))
         else:
             self._state = EvaluatorState(self.method.init(algorithm.dimension), None)
 
@@ -135,7 +135,9 @@ class Evaluator:
         self._check_size(data)
         self._take(data)
         self._state.tabular, self._state.ratios_ndim = tabular, columns
-        if isinstance(data, Transitions) and columns == 1:
+        # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
+        unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
+        if isinstance(data, Transitions) and columns == 1 and unlimited:
             self._observed.known.update(dict.fromkeys(np.unique(data.stream).tolist(), tabular))
         return self
 
@@ -151,7 +153,7 @@ class Evaluator:
         episode: int | None = None,
         stream: int = 0,
     ) -> None:
-        """Take in one step: checked at the call, copied, and worked on when its tile is full."""
+        """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
         if self._state.diverged is not None:
             self._refuse_after_divergence()
         if first is None and episode is None:
@@ -167,18 +169,9 @@ class Evaluator:
 
     def _check_size(self, data: Transitions | Increments) -> None:
         """Refuse a chunk that would make least squares keep too large a square."""
-        if not isinstance(self.method, LeastSquares) or self.algorithm.dimension <= MOST_SOLVED:
-            return
-        if not isinstance(data, Transitions) or not data.tabular:
-            raise SettingError(_too_large(self.algorithm.dimension, "parameters"))
-        known = cast(LeastSquaresState, self._state.method).coordinates.place
-        new = np.union1d(data.features, data.next_features)
-        waiting = self._state.pending and cast(Transitions, self._state.pending.data)
-        if waiting:
-            new = np.union1d(new, np.union1d(waiting.features, waiting.next_features))
-        total = int(np.sum(known >= 0) + np.sum(known[new] < 0))
-        if total > MOST_SOLVED:
-            raise SettingError(_too_large(total, "states seen"))
+        if isinstance(self._state.method, LeastSquaresState):
+            waiting = [] if self._state.pending is None else [self._state.pending.data]
+            self._state.method.coordinates.check_room_for([*waiting, data])
 
     def _flush(self) -> None:
         if len(self._observed):
@@ -202,8 +195,11 @@ class Evaluator:
             try:
                 self._work(state, run)
             except DivergenceError as error:
+                sound = (error.step - int(run.clock.step[0])) // TILE * TILE  # back to the edge of the tile it was in
+                if sound:
+                    self._work(state, run[:sound])
+                state.streams = replace(state.streams, n=int(run.clock.step[0]) - 1 + sound)
                 state.diverged = (str(error), error.step, error.replica)
-                state.method = cast(BootstrapState, error.sound)
                 raise
 
     def _work(self, state: EvaluatorState, run: Steps) -> None:
@@ -220,7 +216,7 @@ class Evaluator:
                 self.method.advance(solved, self.algorithm.value_form(increments), clock)
         state.carry = carry
         if isinstance(run.data, Transitions):
-            state.ratios = state.ratios.taking(run.data.ratios)
+            state.ratios = state.ratios.taking(run.data.ratios, run.data.discounts)
 
     def _refuse_after_divergence(self) -> None:
         if self._state.diverged is not None:
@@ -280,7 +276,7 @@ class Evaluator:
             solved = reading = self.method.read(cast(LeastSquaresState, state.method), targets)
             interval = self.method.interval(solved, level, kind)
         message = state.diverged and state.diverged[0]
-        checks = all_checks(self.method, interval, reading, solved, state.ratios, message)
+        checks = all_checks(self.algorithm, self.method, interval, reading, solved, state.ratios, message)
         notes = tuple(f"{check.name}: {check.words}" for check in checks if check.failed)
         interval = Interval(**{**interval.__dict__, "notes": notes})
         return (interval.only() if single else interval), checks
@@ -322,7 +318,8 @@ class Evaluator:
     @classmethod
     def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None) -> Evaluator:
         """Read an evaluator back; with `algorithm` given, refuse a file of another one."""
-        content = read_checkpoint(path, (*STORABLE, EvaluatorState))
+        own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
+        content = read_checkpoint(path, (*STORABLE, EvaluatorState, *own))
         if not isinstance(content, dict) or "algorithm" not in content:
             raise CheckpointMismatchError(f"{path} is a checkpoint, but not of an evaluator")
         if (content["tile"], content["layout"]) != (TILE, LAYOUT):
@@ -341,14 +338,4 @@ class Evaluator:
         if evaluator.algorithm.n_parameters != content["parameters"]:
             raise CheckpointMismatchError(f"{path} holds {content['parameters']} parameters, {algorithm} has others")
         evaluator._state = content["state"]
-        if evaluator._state.tabular is not None and evaluator._state.ratios_ndim == 1:
-            labels = evaluator._state.streams.label.tolist()
-            evaluator._observed.known = dict.fromkeys(labels, evaluator._state.tabular)
         return evaluator
-
-
-def _too_large(number: int, of_what: str) -> str:
-    return (
-        f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
-        "use OnlineBootstrap, whose memory grows with their number"
-    )

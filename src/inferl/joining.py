@@ -37,14 +37,17 @@ def merge(one: Evaluator, other: Evaluator) -> Evaluator:
         raise SettingError("only LeastSquares can be merged: the rows of a bootstrap follow one stream")
     if (one.algorithm, one.method) != (other.algorithm, other.method):
         raise SettingError(f"{one} and {other} differ; both must have the same algorithm and method")
+    if one.n == 0 or other.n == 0:
+        return (one if one.n else other).copy()
     left, right = one.settled(), other.settled()
     merged = one.copy()
     state = merged._state
     state.method = one.method.merge(cast(LeastSquaresState, left.method), cast(LeastSquaresState, right.method))
     state.carry, state.pending = left.carry, None
     state.ratios = left.ratios.plus(right.ratios)
-    state.streams = replace(state.streams, n=one.n + other.n)
-    state.tabular = one._state.tabular if one.n else other._state.tabular
+    completed = state.streams.completed.copy()
+    completed[0] += other.episodes
+    state.streams = replace(state.streams, n=one.n + other.n, completed=completed)
     return merged
 
 

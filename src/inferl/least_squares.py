@@ -41,7 +41,6 @@ class LeastSquaresState(InPlace):
     coordinates: Coordinates
     sums: Sums  # A and b
     n: int  # increments folded
-    episodes: int  # episodes completed
     epoch_end: int  # where the current epoch ends; 0 during the first, which grows with the parameters seen
     pilot: Floats  # (p,)
     buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
@@ -58,6 +57,8 @@ class LeastSquaresReading(NamedTuple):
     freedom: Floats  # (k,)
     outside: Floats  # (k,) share of the target that the data do not identify
     levels: Levels | None  # of dyadic blocks; None for episode blocks
+    condition: float  # estimated condition number of A, in the 1-norm
+    unseen: int  # parameters that no increment has named
     n: int
 
 
@@ -91,7 +92,6 @@ class LeastSquares:
             coordinates=Coordinates.none_of(n_parameters),
             sums=Sums.empty(0),
             n=0,
-            episodes=0,
             epoch_end=0,
             pilot=np.zeros(0),
             buffer=None,
@@ -116,7 +116,6 @@ class LeastSquares:
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
         state.n += len(seen)
-        state.episodes += int(clock.last.sum())
         if state.epoch_end:
             state.current.add(seen.at(state.pilot), clock)
         else:
@@ -131,7 +130,7 @@ class LeastSquares:
         inside, missing = state.coordinates.targets(targets)
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
-            return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, 0)
+            return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
         p = len(state.coordinates)
         matrix, vector = state.sums.total()
         factored = _Factored(matrix[:p, :p])
@@ -143,12 +142,13 @@ class LeastSquares:
         blocks = self._score_buffer(state, _padded(theta, room)) if state.buffer is not None else state.current
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = np.pad(influence, ((0, 0), (0, room - p)))
-        if self.blocks == "episode":
-            levels, error, freedom = None, *_episode_error(kept, along, state.episodes)
+        if isinstance(blocks, EpisodeSums):
+            levels, error, freedom = None, *_episode_error(kept, along, blocks.closed)
         else:
             levels, error, freedom = _block_error(kept, along, state.n, self.blocks == "none")
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
-        return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, state.n)
+        unseen, condition = targets.shape[1] - p, factored.condition()
+        return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, condition, unseen, state.n)
 
     def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
@@ -173,22 +173,26 @@ class LeastSquares:
             vector[place] += own_vector
         pilot = _padded(_Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
+        ended: list[Cascade | EpisodeSums] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
             blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
             known += [moments.moved(place, room) for moments in (state.previous, blocks.moments) if moments is not None]
+            ended.append(blocks)
         n = one.n + other.n
+        current = ended[0].widened(room - one.coordinates.room).next_epoch(_n_levels(2 * n))
+        if isinstance(current, EpisodeSums) and isinstance(ended[1], EpisodeSums):
+            current.closed += ended[1].closed
         return LeastSquaresState(
             coordinates=coordinates,
             sums=sums,
             n=n,
-            episodes=one.episodes + other.episodes,
             epoch_end=2 * n,
             pilot=pilot,
             buffer=None,
             buffer_clock=None,
             previous=Moments.pooled(known),
-            current=self._no_blocks(2 * n, room),
+            current=current,
         )
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
@@ -211,13 +215,11 @@ class LeastSquares:
             state.buffer = state.buffer_clock = None
         state.epoch_end = 2 * (state.epoch_end or _first_end(p))
         state.previous = state.current.moments.settled()
-        state.current = self._no_blocks(state.epoch_end, room)
+        state.current = state.current.next_epoch(_n_levels(state.epoch_end))
 
     def _no_blocks(self, epoch_end: int, p: int) -> Cascade | EpisodeSums:
-        """Start an epoch; longer blocks than a sixth of the data kept at its end are of no use."""
-        if self.blocks == "episode":
-            return EpisodeSums.empty(p)
-        return Cascade.empty(1 + floor(log2(max(epoch_end, SHORTEST_EPOCH) / 6)), p)
+        """Start the first epoch."""
+        return EpisodeSums.empty(p) if self.blocks == "episode" else Cascade.empty(_n_levels(epoch_end), p)
 
     def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Cascade | EpisodeSums:
         blocks = self._no_blocks(_first_end(len(state.coordinates)), len(pilot))
@@ -229,6 +231,11 @@ class LeastSquares:
 def _first_end(p: int) -> int:
     """Length of the first epoch: enough rows for a first solution, in whole tiles."""
     return -(-max(SHORTEST_EPOCH, 4 * p) // TILE) * TILE
+
+
+def _n_levels(epoch_end: int) -> int:
+    """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
+    return 1 + floor(log2(max(epoch_end, SHORTEST_EPOCH) / 6))
 
 
 def _padded(x: Floats, length: int) -> Floats:
@@ -245,6 +252,13 @@ class _Factored:
         largest = float(np.abs(matrix).max(initial=0.0))
         self.ridge = RIDGE * largest if largest > 0 else 1.0
         self.factors = lu_factor(matrix + self.ridge * np.eye(len(matrix)), check_finite=False)
+
+    def condition(self) -> float:
+        """Estimate the condition number."""
+        from scipy.linalg.lapack import dgecon
+
+        reciprocal, _ = dgecon(self.factors[0], float(np.abs(self.matrix).sum(axis=0).max(initial=0.0)))
+        return 1 / reciprocal if reciprocal > 0 else np.inf
 
     def solve(self, right: Floats) -> Floats:
         """Return A^-1 right; one refinement takes the ridge's own bias out."""
