@@ -202,6 +202,28 @@ def test_blocks_pair_up_alike(p: int) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("n_short", [0, 1, 3])
+@pytest.mark.parametrize("m", [1, 2])
+def test_entries_add_up_alike(n_short: int, m: int) -> None:
+    rng = np.random.default_rng(0)
+    index, value, slot = rng.integers(7, size=(300, m)), rng.normal(size=(300, m)), rng.integers(3, size=300)
+    value[::5] = 0.0
+    results = []
+    for add_entries in (native.add_entries, reference.add_entries):
+        kept_index, kept_value = np.zeros((3, 2**n_short, m), np.int64), np.zeros((3, 2**n_short, m))
+        kept_rows, count = np.zeros(3, np.int64), np.zeros(n_short, np.int64)
+        outer, total = np.zeros((n_short, 7, 7)), np.zeros((n_short, 7))
+        sums = []
+        for rows in (slice(0, 50), slice(50, 300)):
+            kept = (kept_index, kept_value, kept_rows)
+            new, closed_by = add_entries(index[rows], value[rows], slot[rows], *kept, outer, total, count, 7)
+            assert (np.diff(closed_by) > 0).all()
+            sums.append(new)
+        results.append((np.concatenate(sums), outer, total, count, kept_rows))
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
 def test_bad_shapes_are_refused_not_followed() -> None:
     iterate, lag = np.zeros((2, 7, 9))
     increments, clock, _ = TD(7).increments(random_steps(10, 7, True), {})

@@ -17,9 +17,11 @@ from inferl.evaluator import Evaluator
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.rows import Floats, Integers
+from inferl.sparse_blocks import SparseCascade
 from inferl.step_sizes import Polynomial
 from inferl.streams import Clock, Streams
 from inferl.transitions import Transitions
+from inferl.vectors import Sparse, dense
 
 PROBLEM = small_problem()
 
@@ -275,3 +277,20 @@ def test_observing_minds_the_limit_too() -> None:
     with pytest.raises(SettingError, match="states seen"):
         evaluator.observe(2000, 0.0, 2000, 0.9)
     assert evaluator.n == 2000
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3, 50, 177], list(range(1, 300))])
+@pytest.mark.parametrize("p", [3, 40])
+def test_sparse_blocks_are_those_of_the_dense_cascade(cuts: list[int], p: int) -> None:
+    rng = np.random.default_rng(1)
+    scores = Sparse(rng.integers(p, size=(300, 2)), rng.normal(size=(300, 2)), p)
+    slot = rng.integers(3, size=300)
+    sparse, dense_blocks = SparseCascade.empty(6, p, 2), Cascade.empty(6, p)
+    for start, stop in zip([0, *cuts], [*cuts, 300], strict=True):
+        sparse.add(scores[start:stop], clock_of(slot[start:stop]))
+        dense_blocks.add(dense(scores[start:stop]), clock_of(slot[start:stop]))
+    ours, theirs = sparse.moments.settled(), dense_blocks.moments.settled()
+    assert ours.count.tolist() == theirs.count.tolist()
+    np.testing.assert_allclose(ours.outer, theirs.outer, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-12, atol=1e-12)
+    assert len(sparse.short.count) == (0 if p == 3 else 2)

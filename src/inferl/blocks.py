@@ -60,6 +60,19 @@ class Moments(InPlace):
             pool.means[:j] += np.minimum(part.means, part.count)
         return pool
 
+    @classmethod
+    def stacked(cls, lower: Moments, upper: Moments) -> Moments:
+        """Put higher levels on top of lower ones, at which nothing waits."""
+        room = np.zeros((len(lower.count), *upper.gathered.shape[1:]))
+        return cls(
+            np.concatenate([lower.outer, upper.outer]),
+            np.concatenate([lower.total, upper.total]),
+            np.concatenate([lower.count, upper.count]),
+            np.concatenate([lower.means, upper.means]),
+            np.concatenate([room, upper.gathered]),
+            np.concatenate([lower.waiting, upper.waiting]),
+        )
+
     @property
     def blocks(self) -> Integers:
         """Number of blocks of each level, the waiting ones included."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from inferl.errors import DataError, ShapeError
 from inferl.rows import Floats, Rows, shared
 from inferl.transitions import Transitions
-from inferl.vectors import Vectors, dense, slice_of
+from inferl.vectors import Sparse, Vectors, dense, slice_of
 
 __all__ = ["FieldFunction", "FieldIncrements", "Increments", "Transition"]
 
@@ -50,6 +50,15 @@ class Increments(Rows):
         """Evaluate H_t(theta) for one theta (p,): (T, p)."""
         rest = self.c - dense(self.v) @ theta
         return _summed("tkp,tk->tp", dense(self.u), rest) - self.damping * theta
+
+    def scores(self, theta: Floats) -> Vectors:
+        """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries."""
+        u, v = self.u, self.v
+        if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
+            return self.at(theta)
+        rest = self.c - np.add.reduce(v.value * theta[v.index], axis=-1)
+        n = len(self)
+        return Sparse(u.index.reshape(n, -1), (u.value * rest[..., None]).reshape(n, -1), u.size)
 
     def matrix(self) -> Floats:
         """Write out A_t, (T, p, p); for tests and small problems."""

@@ -20,10 +20,14 @@ from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.rows import Floats, InPlace
+from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
+from inferl.vectors import Sparse, Vectors, dense
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
+
+Blocks = Cascade | SparseCascade | EpisodeSums
 
 RIDGE = 1e-10  # relative to the largest entry of A
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
@@ -46,7 +50,7 @@ class LeastSquaresState(InPlace):
     buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
     buffer_clock: Clock | None
     previous: Moments | None
-    current: Cascade | EpisodeSums
+    current: Blocks
 
 
 class LeastSquaresReading(NamedTuple):
@@ -97,7 +101,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=None,
-            current=self._no_blocks(SHORTEST_EPOCH, 0),
+            current=Cascade.empty(1, 0),
         )
 
     def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
@@ -117,7 +121,7 @@ class LeastSquares:
         state.sums.add(seen)
         state.n += len(seen)
         if state.epoch_end:
-            state.current.add(seen.at(state.pilot), clock)
+            _add(state.current, seen.scores(state.pilot), clock)
         else:
             held, held_clock = state.buffer, state.buffer_clock
             state.buffer = increments if held is None else Increments.join([held, increments])
@@ -173,7 +177,7 @@ class LeastSquares:
             vector[place] += own_vector
         pilot = _padded(_Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
-        ended: list[Cascade | EpisodeSums] = []
+        ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
             blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
@@ -217,15 +221,29 @@ class LeastSquares:
         state.previous = state.current.moments.settled()
         state.current = state.current.next_epoch(_n_levels(state.epoch_end))
 
-    def _no_blocks(self, epoch_end: int, p: int) -> Cascade | EpisodeSums:
-        """Start the first epoch."""
-        return EpisodeSums.empty(p) if self.blocks == "episode" else Cascade.empty(_n_levels(epoch_end), p)
+    def _no_blocks(self, epoch_end: int, scores: Vectors) -> Blocks:
+        """Start the first epoch, with blocks that suit its scores."""
+        p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
+        if self.blocks == "episode":
+            return EpisodeSums.empty(p)
+        if isinstance(scores, Sparse):
+            return SparseCascade.empty(_n_levels(epoch_end), p, scores.index.shape[1])
+        return Cascade.empty(_n_levels(epoch_end), p)
 
-    def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Cascade | EpisodeSums:
-        blocks = self._no_blocks(_first_end(len(state.coordinates)), len(pilot))
-        if state.buffer is not None and state.buffer_clock is not None:
-            blocks.add(state.coordinates.relabelled(state.buffer).at(pilot), state.buffer_clock)
+    def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Blocks:
+        assert state.buffer is not None and state.buffer_clock is not None
+        scores = state.coordinates.relabelled(state.buffer).scores(pilot)
+        blocks = self._no_blocks(_first_end(len(state.coordinates)), scores)
+        _add(blocks, scores, state.buffer_clock)
         return blocks
+
+
+def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
+    if isinstance(blocks, SparseCascade):
+        assert isinstance(scores, Sparse)
+        blocks.add(scores, clock)
+    else:
+        blocks.add(dense(scores), clock)
 
 
 def _first_end(p: int) -> int:

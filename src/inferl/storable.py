@@ -10,6 +10,7 @@ from inferl.diagnostics import RatioSummary
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
+from inferl.sparse_blocks import SparseCascade
 from inferl.step_sizes import Constant, Polynomial
 from inferl.streams import Clock, Steps, Streams
 from inferl.sums import Sums
@@ -21,6 +22,6 @@ __all__ = ["STORABLE"]
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
     *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
-    *(LeastSquares, LeastSquaresState, Sums, Coordinates, Cascade, EpisodeSums, Moments),
+    *(LeastSquares, LeastSquaresState, Sums, Coordinates, SparseCascade, Cascade, EpisodeSums, Moments),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
 )

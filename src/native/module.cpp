@@ -174,6 +174,59 @@ std::size_t pair_up(Reals scores, Counts slot, nb::ndarray<double, nb::ndim<3>, 
     return rows;
 }
 
+// Short blocks of sparse scores, entry by entry; sums of the longest blocks go out as vectors.
+void add_entries(Counts index, Reals value, Counts slot,
+                 nb::ndarray<std::int64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> kept_index,
+                 nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> kept_value,
+                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> kept_rows,
+                 nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> outer,
+                 nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> total,
+                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> count, Rows sums,
+                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> closed_by) {
+    const std::size_t rows = index.shape(0), m = kept_index.shape(2), longest = kept_index.shape(1);
+    const std::size_t levels = count.shape(0), p = sums.shape(1), streams = kept_rows.shape(0);
+    expect(index.ndim() == 2 && index.shape(1) == m && value.size() == index.size() && slot.size() == rows &&
+           kept_value.shape(0) == streams && kept_index.shape(0) == streams && kept_value.shape(1) == longest &&
+           kept_value.shape(2) == m && longest == std::size_t(1) << levels && outer.shape(0) == levels &&
+           outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels && total.shape(1) == p &&
+           closed_by.shape(0) == sums.shape(0));
+    for (std::size_t i = 0; i < index.size(); ++i)
+        expect(index.data()[i] >= 0 && static_cast<std::size_t>(index.data()[i]) < p);
+    for (std::size_t t = 0; t < rows; ++t)
+        expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
+    nb::gil_scoped_release release;
+    std::size_t closed = 0;
+    for (std::size_t t = 0; t < rows; ++t) {
+        const std::size_t s = slot.data()[t];
+        std::int64_t *places = kept_index.data() + s * longest * m;
+        double *entries = kept_value.data() + s * longest * m;
+        const std::size_t filled = kept_rows.data()[s];
+        std::copy_n(index.data() + t * m, m, places + filled * m);
+        std::copy_n(value.data() + t * m, m, entries + filled * m);
+        const std::size_t now = filled + 1;
+        for (std::size_t j = 0; j < levels && now % (std::size_t(1) << j) == 0; ++j) {
+            const std::size_t first = (now - (std::size_t(1) << j)) * m, last = now * m;
+            double *square = outer.data() + j * p * p, *sum = total.data() + j * p;
+            for (std::size_t a = first; a < last; ++a) {
+                if (entries[a] == 0.0) continue;
+                sum[places[a]] += entries[a];
+                square[places[a] * p + places[a]] += entries[a] * entries[a];
+                for (std::size_t b = first; b < a; ++b) {
+                    const std::size_t high = std::max(places[a], places[b]), low = std::min(places[a], places[b]);
+                    square[high * p + low] += (high == low ? 2.0 : 1.0) * entries[a] * entries[b];
+                }
+            }
+            ++count.data()[j];
+        }
+        kept_rows.data()[s] = now;
+        if (now == longest) {
+            for (std::size_t a = 0; a < longest * m; ++a) sums.data()[closed * p + places[a]] += entries[a];
+            closed_by.data()[closed++] = t;
+            kept_rows.data()[s] = 0;
+        }
+    }
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -185,4 +238,5 @@ NB_MODULE(_native, m) {
     m.def("fold_gradient", &fold_gradient);
     m.def("fold_dense", &fold_dense);
     m.def("pair_up", &pair_up);
+    m.def("add_entries", &add_entries);
 }

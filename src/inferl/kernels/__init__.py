@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import os
 import warnings
+from types import ModuleType
 
 from inferl.errors import SettingError
 from inferl.kernels import reference
-from inferl.kernels.seam import Draws, Fold, Foldable, PairUp
+from inferl.kernels.seam import AddEntries, Draws, Fold, Foldable, PairUp
 
-__all__ = ["Draws", "Fold", "Foldable", "fold", "name", "pair_up"]
+__all__ = ["Draws", "Fold", "Foldable", "add_entries", "fold", "name", "pair_up"]
 
 
-def _chosen() -> tuple[str, Fold, PairUp]:
+def _chosen() -> tuple[str, ModuleType]:
     required = os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0")
     wanted = os.environ.get("INFERL_KERNEL", "native")
     if wanted not in ("native", "reference"):
         raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
     if wanted == "reference":
-        return "reference", reference.fold, reference.pair_up
+        return "reference", reference
     try:
         from inferl.kernels import native
     except ImportError as error:
@@ -31,8 +32,11 @@ def _chosen() -> tuple[str, Fold, PairUp]:
         if required:
             raise SettingError(message) from error
         warnings.warn(f"{message}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
-        return "reference", reference.fold, reference.pair_up
-    return f"native {native.instruction_set()}", native.fold, native.pair_up
+        return "reference", reference
+    return f"native {native.instruction_set()}", native
 
 
-name, fold, pair_up = _chosen()
+name, _kernel = _chosen()
+fold: Fold = _kernel.fold
+pair_up: PairUp = _kernel.pair_up
+add_entries: AddEntries = _kernel.add_entries

@@ -14,7 +14,7 @@ from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["fold", "instruction_set", "pair_up"]
+__all__ = ["add_entries", "fold", "instruction_set", "pair_up"]
 
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
 _KINDS = {GTD: 0, GTD2: 1, TDC: 2}
@@ -86,6 +86,38 @@ def pair_up(
 ) -> int:
     """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
     return _native.pair_up(_flat(scores), np.ascontiguousarray(slot), half, is_open, gathered, waiting, row)
+
+
+def add_entries(
+    index: Integers,
+    value: Floats,
+    slot: Integers,
+    kept_index: Integers,
+    kept_value: Floats,
+    kept_rows: Integers,
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    p: int,
+) -> tuple[Floats, Integers]:
+    """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
+    rows = np.bincount(slot, minlength=len(kept_rows)) + kept_rows
+    closing = int(np.sum(rows // kept_index.shape[1]))
+    sums, closed_by = np.zeros((closing, p)), np.zeros(closing, np.int64)
+    _native.add_entries(
+        np.ascontiguousarray(index),
+        _flat(value),
+        np.ascontiguousarray(slot),
+        kept_index,
+        kept_value,
+        kept_rows,
+        outer,
+        total,
+        count,
+        sums,
+        closed_by,
+    )
+    return sums, closed_by
 
 
 def _flat(array: Floats) -> Floats:

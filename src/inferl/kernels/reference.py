@@ -15,7 +15,7 @@ from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["fold", "pair_up"]
+__all__ = ["add_entries", "fold", "pair_up"]
 
 
 def fold(
@@ -134,3 +134,41 @@ def pair_up(
                 break
             g = half[s, level] + g
     return len(scores)
+
+
+def add_entries(
+    index: Integers,
+    value: Floats,
+    slot: Integers,
+    kept_index: Integers,
+    kept_value: Floats,
+    kept_rows: Integers,
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    p: int,
+) -> tuple[Floats, Integers]:
+    """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
+    sums, closed_by = [], []
+    longest = kept_index.shape[1]
+    for t, s in enumerate(slot.tolist()):
+        kept_index[s, kept_rows[s]] = index[t]
+        kept_value[s, kept_rows[s]] = value[t]
+        kept_rows[s] += 1
+        for level in range(len(count)):
+            if kept_rows[s] % 2**level:
+                break
+            members = slice(kept_rows[s] - 2**level, kept_rows[s])
+            places, entries = kept_index[s, members].ravel(), kept_value[s, members].ravel()
+            np.add.at(total[level], places, entries)
+            row, column = np.meshgrid(places, places, indexing="ij")
+            lower = row >= column
+            np.add.at(outer[level], (row[lower], column[lower]), np.outer(entries, entries)[lower])
+            count[level] += 1
+        if kept_rows[s] == longest:
+            block = np.zeros(p)
+            np.add.at(block, kept_index[s].ravel(), kept_value[s].ravel())
+            sums.append(block)
+            closed_by.append(t)
+            kept_rows[s] = 0
+    return np.array(sums).reshape(len(sums), p), np.array(closed_by, np.int64)

@@ -9,7 +9,7 @@ from inferl.increments import FieldIncrements, Increments
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["Draws", "Fold", "Foldable", "PairUp"]
+__all__ = ["AddEntries", "Draws", "Fold", "Foldable", "PairUp"]
 
 Foldable = Increments | GradientIncrements | FieldIncrements
 
@@ -70,4 +70,31 @@ class PairUp(Protocol):
         row: int,
     ) -> int:
         """Pair up, and return the row to go on with."""
+        ...
+
+
+class AddEntries(Protocol):
+    """Add the short blocks of sparse scores to their moments, entry by entry and in place.
+
+    Row t has entries `index` and `value` (T, m) and belongs to the stream in `slot` t. The rows of each stream since
+    its last block of 2^L rows are kept in `kept_index`, `kept_value` (S, 2^L, m), `kept_rows` (S,). Where a row closes
+    a block of level j < L, the block's outer product (lower triangle) goes into `outer` (L, p, p), its sum into `total`
+    (L, p), and `count` (L,) grows. Returns the sums (b, p) of the blocks of 2^L rows that closed, and the rows that
+    closed them.
+    """
+
+    def __call__(
+        self,
+        index: Integers,
+        value: Floats,
+        slot: Integers,
+        kept_index: Integers,
+        kept_value: Floats,
+        kept_rows: Integers,
+        outer: Floats,
+        total: Floats,
+        count: Integers,
+        p: int,
+    ) -> tuple[Floats, Integers]:
+        """Add, and return the longer blocks."""
         ...
