@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Before anything imports NumPy or Matplotlib: both read these once.
@@ -15,3 +16,11 @@ settings.register_profile(
 # To search for new counterexamples: HYPOTHESIS_PROFILE=search pytest
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before markers choose what runs
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the examples that import torch run where the tests marked so do."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and any("import torch" in one.source for one in item.dtest.examples):
+            item.add_marker("torch")

@@ -8,10 +8,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 import inferl
-from inferl.errors import DataError, MissingExtraError, SettingError
+from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Rollout, rollout
 from inferl.transitions import Transitions
 
@@ -194,7 +195,13 @@ def test_a_bad_observation_leaves_a_clear_error() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"discount": 0.0}, "discount"), ({"discount": 1.5}, "discount"), ({"chunk": 0}, "chunk"), ({"env": 3}, "int")],
+    [
+        ({"discount": 0.0}, "discount"),
+        ({"discount": 1.5}, "discount"),
+        ({"chunk": 0}, "chunk"),
+        ({"env": 3}, "int"),
+        ({"features": 3}, "int"),
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     usual: dict[str, Any] = {"env": Salary(), "policy": [[1.0]], "features": inferl.OneHot(1), "discount": 0.9}
@@ -208,10 +215,86 @@ def test_an_amount_must_be_said(amount: dict[str, int]) -> None:
         lake().take(**amount)
 
 
-def test_vector_environments_are_refused_by_name() -> None:
-    env: Any = gymnasium.make_vec("FrozenLake-v1", num_envs=2, vectorization_mode="sync")
-    with pytest.raises(SettingError, match="vector"):
-        rollout(env, UNIFORM, inferl.OneHot(16), discount=0.9)
+def test_a_discrete_space_stands_for_its_table() -> None:
+    env = gymnasium.make("FrozenLake-v1")
+    source = rollout(env, UNIFORM, env.observation_space, discount=0.9)
+    assert source.features == inferl.OneHot(16)
+    assert same(joined(source.take(steps=300)), joined(lake().take(steps=300)))
+
+
+def test_the_starts_are_a_target() -> None:
+    env = gymnasium.make("Taxi-v4")  # 300 starts
+    source = rollout(env, np.full((500, 6), 1 / 6), env.observation_space, discount=0.9)
+    with pytest.raises(TargetError, match="no episode has begun"):
+        inferl.Evaluator(inferl.TD(500)).interval(source.start())
+    path = joined(source.take(steps=5000))
+    assert path.episode is not None
+    first = np.r_[True, np.diff(path.episode) > 0]
+    expected = np.bincount(path.features[first].astype(int), minlength=500) / first.sum()
+    assert np.asarray(source.start()) == pytest.approx(expected)
+    assert first.sum() > 20
+    pole = rollout(gymnasium.make("CartPole-v1"), lambda _: 0, inferl.Scaled([-2] * 4, [2] * 4), discount=0.9)
+    path = joined(pole.take(episodes=30))
+    assert path.episode is not None
+    first = np.r_[True, np.diff(path.episode) > 0]
+    assert np.asarray(pole.start()) == pytest.approx(path.features[first].mean(axis=0))
+
+
+def test_another_policy_than_the_one_that_acts() -> None:
+    """Ratios are pi / b of the actions taken; so the value of the target comes out, though another one acts."""
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=10_000)
+    mdp = inferl.environments.FiniteMDP.from_toy_text(env)
+    target = 0.5 * mdp.optimal_policy(0.9) + 0.5 * UNIFORM
+    source = rollout(env, UNIFORM, env.observation_space, 0.9, seed=3, target_policy=target)
+    path = joined(source.take(steps=40_000))
+    assert set(np.round(path.ratios, 12)) <= {0.5, 2.5}
+    interval = inferl.Evaluator(inferl.TD(16)).update(path).interval(0, level=0.9999)  # one false alarm in 10 000 seeds
+    assert mdp.values(target, 0.9)[0] in interval
+    assert mdp.values(UNIFORM, 0.9)[0] not in interval
+
+
+def test_a_target_without_probabilities_is_refused() -> None:
+    source = rollout(Salary(), [[1.0]], inferl.OneHot(1), 0.9, target_policy=lambda _: 0)
+    with pytest.raises(SettingError, match="has no probabilities"):
+        list(source.take(steps=1))
+
+
+class Scales(gymnasium.Env[Any, Any]):
+    """Observations of a Dict space: a weight that grows by the action, and a pair of numbers."""
+
+    observation_space = gymnasium.spaces.Dict(
+        weight=gymnasium.spaces.Box(0, 100, (1,)),
+        pair=gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(9)]),
+    )
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.weight = np.zeros(1, np.float32)
+        return {"weight": self.weight, "pair": (1, 2)}, {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.weight += action  # in place, as an environment may
+        return {"weight": self.weight, "pair": (3, 4)}, 0.0, bool(self.weight >= 3), False, {}
+
+
+def both(observations: Any) -> Any:
+    return np.stack([observations["weight"][..., 0], observations["pair"][1]], axis=-1)
+
+
+@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+def test_dicts_and_tuples_of_observations(mode: AutoresetMode | None) -> None:
+    env: Any = Scales() if mode is None else SyncVectorEnv([Scales], autoreset_mode=mode)
+    source = rollout(env, lambda observation: int(observation["pair"][0] > 0), inferl.Function(both, 2), 0.9)
+    path = joined(source.take(episodes=2))
+    assert path.features.tolist() == [[0, 2], [1, 4], [2, 4]] * 2
+    assert path.next_features.tolist() == [[1, 4], [2, 4], [3, 4]] * 2
+
+
+def test_observations_without_a_shape_are_refused() -> None:
+    env = Salary()
+    env.observation_space = gymnasium.spaces.Graph(gymnasium.spaces.Discrete(2), None)  # type: ignore[assignment]
+    with pytest.raises(SettingError, match="TransformObservation"):
+        rollout(env, [[1.0]], inferl.OneHot(1), 0.9)
 
 
 def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,5 +306,5 @@ def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.
 
 def test_a_rollout_prints_its_settings() -> None:
     assert repr(lake()).endswith(
-        "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256)"
+        "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256, ratio=None)"
     )

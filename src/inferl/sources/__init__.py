@@ -1,5 +1,49 @@
 """Sources: where transitions come from."""
 
-from inferl.sources.gym import Rollout, rollout
+from __future__ import annotations
 
-__all__ = ["Rollout", "rollout"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__ = [
+    "EvaluatorWrapper",
+    "MinariDataset",
+    "Rollout",
+    "Starts",
+    "Table",
+    "VectorEvaluatorWrapper",
+    "minari",
+    "rollout",
+    "table",
+]
+
+# Where each public name lives: imported when it is first used, because some need a library that may be missing.
+_HOME = {
+    "EvaluatorWrapper": "wrapper",
+    "Rollout": "gym",
+    "VectorEvaluatorWrapper": "wrapper",
+    "MinariDataset": "datasets",
+    "Starts": "starts",
+    "Table": "logs.table",
+    "minari": "datasets",
+    "rollout": "gym",
+    "table": "logs.table",
+}
+
+if TYPE_CHECKING:
+    from inferl.sources.datasets import MinariDataset, minari
+    from inferl.sources.gym import Rollout, rollout
+    from inferl.sources.logs.table import Table, table
+    from inferl.sources.starts import Starts
+    from inferl.sources.wrapper import EvaluatorWrapper, VectorEvaluatorWrapper
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used (PEP 562)."""
+    if name in _HOME:
+        return getattr(import_module(f"inferl.sources.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'inferl.sources' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,38 +1,33 @@
-"""Transitions from a Gymnasium environment, as a policy acts in it."""
+"""Transitions from a Gymnasium environment, single or vector, as a policy acts in it."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from inferl.errors import MissingExtraError, SettingError
-from inferl.features import Features
-from inferl.policies import Policy, as_policy
+from inferl.batches import copied, stacked
+from inferl.errors import SettingError
+from inferl.features import Features, as_features
+from inferl.policies import Policy, Ratio, as_policy
+from inferl.sources.starts import Starts
+from inferl.sources.steps import Step, check_discount, check_space, import_gymnasium, transitions, with_starts
+from inferl.sources.vector import VectorPlay
 from inferl.transitions import Transitions
 
 if TYPE_CHECKING:
     from gymnasium import Env
+    from gymnasium.vector import VectorEnv
 
 __all__ = ["Rollout", "import_gymnasium", "rollout"]
 
 
-class _Step(NamedTuple):
-    observation: Any
-    reward: float
-    next_observation: Any  # the true one, also where the episode ends
-    terminated: bool
-    last: bool  # terminated or truncated
-    episode: int
-
-
 @dataclass(eq=False)
-class _Play:
-    """A policy at play: the only thing here that changes with time."""
+class Play:
+    """A policy at play in a single environment."""
 
     env: Env[Any, Any]
     policy: Policy
@@ -42,18 +37,22 @@ class _Play:
     open: bool = False  # whether an episode is under way
     episode: int = -1
 
-    def step(self) -> _Step:
+    def play(self) -> list[Step]:
         """Play one step, after a reset if none is under way."""
-        if not self.open:
+        first = not self.open
+        if first:
             # Seeded once: the environment's own generator then runs on through all episodes.
             self.observation, _ = self.env.reset(seed=self.seed) if self.episode < 0 else self.env.reset()
             self.open, self.episode = True, self.episode + 1
-        before = np.array(self.observation)  # a copy, because an environment may reuse its buffer
-        action = self.policy(self.observation, self.generator)
+        before = copied(self.observation)  # because an environment may reuse its buffer
+        action = self.policy(self.observation, self.generator.random())
         self.observation, reward, terminated, truncated, _ = self.env.step(action)
         self.open = not (terminated or truncated)
-        after = np.array(self.observation)
-        return _Step(before, float(reward), after, bool(terminated), not self.open, self.episode)
+        after = copied(self.observation)
+        step = Step(
+            before, action, float(reward), after, bool(terminated), not self.open, first, self.episode, stream=0
+        )
+        return [step]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +62,9 @@ class Rollout:
     Attributes
     ----------
     env
-        The environment.
+        The environment, single or vector.
     policy
-        Draws an action from an observation and a generator.
+        Chooses actions.
     features
         Turns observations into features: ``source.features(observation)`` is a target for an evaluator.
     discount
@@ -74,6 +73,8 @@ class Rollout:
         Of the environment and of the actions.
     chunk
         Number of steps in a `Transitions` object.
+    ratio
+        Of the policy that is evaluated to the one that acts, or None where they are the same.
 
     Examples
     --------
@@ -85,19 +86,16 @@ class Rollout:
     10
     """
 
-    env: Env[Any, Any]
+    env: Env[Any, Any] | VectorEnv[Any, Any, Any]
     policy: Policy
     features: Features
     discount: float
     seed: int
     chunk: int
-    _play: _Play = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        # Not default_rng(seed) itself: the environment seeds its own generator so, and the actions would be drawn from
-        # the very numbers that the environment's chances are drawn from.
-        generator = np.random.default_rng(np.random.SeedSequence(self.seed).spawn(1)[0])
-        object.__setattr__(self, "_play", _Play(self.env, self.policy, self.seed, generator))
+    ratio: Ratio | None
+    _play: Play | VectorPlay = field(repr=False)
+    _waiting: deque[Step] = field(init=False, repr=False, default_factory=deque)  # played, and not yet taken
+    _starts: Starts = field(init=False, repr=False, default_factory=Starts)
 
     def take(self, episodes: int | None = None, steps: int | None = None) -> Iterator[Transitions]:
         """Play on, and yield the transitions in chunks as they come.
@@ -105,7 +103,7 @@ class Rollout:
         Parameters
         ----------
         episodes
-            Stop when this many episodes have ended. One that an earlier call left open counts.
+            Stop when this many episodes have ended, in whichever stream. One that an earlier call left open counts.
         steps
             Stop after this many steps, also in mid-episode: the next call goes on from there.
 
@@ -127,54 +125,75 @@ class Rollout:
             raise SettingError(f"cannot take {amount} {'episodes' if steps is None else 'steps'}")
         return self._chunks(amount, (lambda step: step.last) if steps is None else (lambda step: True))
 
-    def _chunks(self, remaining: int, counts: Callable[[_Step], bool]) -> Iterator[Transitions]:
-        while remaining > 0:
-            rows: list[_Step] = []
-            while remaining > 0 and len(rows) < self.chunk:
-                rows.append(self._play.step())
-                remaining -= counts(rows[-1])
-            yield self._transitions(rows)
+    def start(self) -> Starts:
+        """Return the average features of the starts taken so far: a target, for the observed starts.
 
-    def _transitions(self, rows: list[_Step]) -> Transitions:
-        before, rewards, after, terminated, last, episode = zip(*rows, strict=True)
-        return Transitions(
-            self.features(np.stack(before)),
-            rewards,
-            self.features(np.stack(after)),
-            np.where(terminated, 0.0, self.discount),
-            last=last,
-            # Labels, not `first`: so an evaluator that missed some chunks still sees where a new episode begins.
-            episode=episode,
-        )
+        Examples
+        --------
+        >>> import gymnasium, inferl
+        >>> env = gymnasium.make("CliffWalking-v1")  # starts in state 36
+        >>> source = inferl.sources.rollout(env, lambda observation: 0, env.observation_space, discount=0.9)
+        >>> chunks = list(source.take(steps=10))
+        >>> np.asarray(source.start()).nonzero()[0].tolist()
+        [36]
+        """
+        return self._starts
+
+    def _chunks(self, remaining: int, counts: Callable[[Step], bool]) -> Iterator[Transitions]:
+        while remaining > 0:
+            taken: list[Step] = []
+            while remaining > 0 and len(taken) < self.chunk:
+                while not self._waiting:  # a vector environment that only resets gives nothing
+                    self._waiting.extend(self._play.play())
+                taken.append(self._waiting.popleft())
+                remaining -= counts(taken[-1])
+            yield self._transitions(taken)
+
+    def _transitions(self, taken: list[Step]) -> Transitions:
+        chunk = transitions(taken, self.features, self.discount)
+        object.__setattr__(self, "_starts", with_starts(self._starts, taken, chunk, self.features))
+        if self.ratio is None:
+            return chunk
+        observations, actions = stacked([step.observation for step in taken]), [step.action for step in taken]
+        return chunk.with_ratios(self.ratio.batch(observations, stacked(actions)))
 
 
 def rollout(
-    env: Env[Any, Any],
-    policy: ArrayLike | Callable[[Any], Any],
-    features: Features,
+    env: Env[Any, Any] | VectorEnv[Any, Any, Any],
+    policy: Any,
+    features: Any,
     discount: float,
     seed: int = 0,
     chunk: int = 256,
+    target_policy: Any = None,
 ) -> Rollout:
     """Let a policy act in a Gymnasium environment, and take transitions from it.
 
     Where an episode terminates, the discount is 0. Where it is cut off (truncated), the discount and the true last
-    observation are kept: the value goes on beyond the cut. No transition leads across a reset.
+    observation are kept: the value goes on beyond the cut. No transition leads across a reset, under any autoreset mode
+    of a vector environment.
+
+    Each sub-environment of a vector environment is a stream. Number i is seeded with seed + i, as Gymnasium does, and
+    takes the same steps as it would alone with that seed. So runs of n sub-environments that should be independent need
+    seeds that lie n apart.
 
     Parameters
     ----------
     env
-        A Gymnasium environment (a single one).
+        A Gymnasium environment, single or vector.
     policy
-        A table (states, actions) of probabilities, or a function from an observation to an action.
+        Chooses the actions: a table (states, actions) of probabilities; a function from an observation to an action; a
+        model of Stable-Baselines3; or any of `inferl.policies`.
     features
-        Turns observations into features, for example ``OneHot(64)``.
+        Turns observations into features, for example ``OneHot(64)``; a ``Discrete`` space stands for its `OneHot`.
     discount
         gamma, in (0, 1].
     seed
         Of the environment and of the actions.
     chunk
         Number of steps in a `Transitions` object.
+    target_policy
+        The policy to evaluate, where it is another than the one that acts. Both then need probabilities.
 
     Examples
     --------
@@ -187,21 +206,30 @@ def rollout(
     ([0, 1, 2, 6, 10, 14], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     >>> chunk.next_features.tolist(), chunk.discounts.tolist()
     ([1, 2, 6, 10, 14, 15], [0.9, 0.9, 0.9, 0.9, 0.9, 0.0])
+
+    Three sub-environments at once:
+
+    >>> envs = gymnasium.make_vec("FrozenLake-v1", num_envs=3, vectorization_mode="sync")
+    >>> (chunk,) = rollout(envs, [[0.25] * 4] * 16, envs.single_observation_space, discount=0.9).take(steps=6)
+    >>> chunk.stream.tolist()
+    [0, 1, 2, 0, 1, 2]
     """
     gymnasium = import_gymnasium()
-    if not isinstance(env, gymnasium.Env):
-        raise SettingError(f"env is a {type(env).__name__}, not a gymnasium.Env; vector environments are not taken yet")
-    if not 0 < discount <= 1:
-        raise SettingError(f"discount is {discount}; it lies in (0, 1], because 0 marks the end of an episode")
+    world: Any = env
+    vector = isinstance(world, gymnasium.vector.VectorEnv)
+    if not vector and not isinstance(world, gymnasium.Env):
+        raise SettingError(
+            f"env is a {type(env).__name__}, neither a gymnasium.Env nor a gymnasium.vector.VectorEnv; the vector "
+            "environments of other libraries are not taken, the environments inside them are"
+        )
     if chunk < 1:
         raise SettingError(f"chunk is {chunk}; it needs at least one step")
-    return Rollout(env, as_policy(policy), features, float(discount), seed, chunk)
-
-
-def import_gymnasium() -> ModuleType:
-    """Import Gymnasium, or say how to install it."""
-    try:
-        import gymnasium
-    except ImportError:
-        raise MissingExtraError("gymnasium", "gym") from None
-    return gymnasium
+    check_space(world.single_observation_space if vector else world.observation_space)
+    acting = as_policy(policy)
+    ratio = None if target_policy is None else Ratio(target_policy, acting)
+    # Not default_rng(seed) itself: the environment seeds its own generator so, and the actions would be drawn from the
+    # very numbers that the environment's chances are drawn from.
+    children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(world.num_envs if vector else 1)]
+    generators = [np.random.default_rng(child) for child in children]
+    play = VectorPlay(world, acting, seed, generators) if vector else Play(world, acting, seed, generators[0])
+    return Rollout(env, acting, as_features(features), check_discount(discount), seed, chunk, ratio, play)

@@ -1,33 +1,18 @@
-"""Features: what an evaluator sees of an observation.
-
-A feature map has a `dimension` and is called with one observation or with an array of them (its first axis counts
-them). It returns one vector or row number, or one per observation.
-"""
+"""Features of a table: one for each state."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.errors import DataError, SettingError
+from inferl.features.base import Features
 
-__all__ = ["Features", "OneHot"]
-
-
-class Features(Protocol):
-    """Anything with a `dimension` that turns observations into features."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of a feature vector."""
-        ...
-
-    def __call__(self, observations: ArrayLike) -> Any:
-        """Return the features of one observation, or of an array of them."""
-        ...
+__all__ = ["OneHot", "as_features"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +53,30 @@ class OneHot:
         if outside.size:
             raise DataError(f"observation {outside[0]} is outside the table, whose states are 0 to {self.n - 1}")
         return int(states) if states.ndim == 0 else states.astype(np.int64)
+
+
+def as_features(features: Any) -> Features:
+    """Return a feature map as it is, or that of a Gymnasium ``Discrete`` space: `OneHot`.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> as_features(gymnasium.make("FrozenLake-v1").observation_space)
+    OneHot(n=16)
+    """
+    gymnasium = sys.modules.get("gymnasium")  # whoever made a space has imported it
+    if gymnasium is not None and isinstance(features, gymnasium.spaces.Discrete):
+        if features.start != 0:
+            raise SettingError(
+                f"the states of {features} are numbered from {features.start}, and a table's from 0; subtract "
+                "it with gymnasium.wrappers.TransformObservation"
+            )
+        return OneHot(int(features.n))
+    if not (callable(features) and hasattr(features, "dimension")):
+        raise SettingError(
+            f"features is a {type(features).__name__}; give a feature map such as OneHot(n) or Fourier(low, high, 3), "
+            "Function(f, dimension) for a function, Network(module) for a torch module, Transform(transformer) for "
+            "a scikit-learn one, or a Discrete observation space"
+        )
+    known: Features = features
+    return known

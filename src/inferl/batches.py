@@ -1,0 +1,82 @@
+"""Batches of observations or actions: arrays whose first axis counts them, or dicts and tuples of such arrays.
+
+This is the form in which Gymnasium's vector environments hand them out. A single one may be anything that its space
+allows: a number, an array, or a dict or tuple of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from inferl.rows import Bools, Integers
+
+__all__ = ["copied", "count", "placed", "rows", "stacked"]
+
+
+def copied(batch: Any) -> Any:
+    """Copy a batch, or a single observation, as arrays: an environment may reuse its buffer.
+
+    >>> copied({"position": [0.5, 1.0]})
+    {'position': array([0.5, 1. ])}
+    """
+    if isinstance(batch, dict):
+        return {name: copied(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(copied(part) for part in batch)
+    return np.array(batch)
+
+
+def count(batch: Any) -> int:
+    """Count the rows of a batch; what has no first axis has none.
+
+    >>> count({"position": np.zeros((3, 2))}), count(7)
+    (3, 0)
+    """
+    while isinstance(batch, dict | tuple):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
+    array = np.asarray(batch)
+    return len(array) if array.ndim else 0
+
+
+def stacked(singles: Sequence[Any]) -> Any:
+    """Put single observations or actions into one batch.
+
+    >>> stacked([(1, 0.5), (2, 0.25)])
+    (array([1, 2]), array([0.5 , 0.25]))
+    """
+    if isinstance(singles[0], dict):
+        return {name: stacked([single[name] for single in singles]) for name in singles[0]}
+    if isinstance(singles[0], tuple):
+        return tuple(stacked(parts) for parts in zip(*singles, strict=True))
+    return np.stack(singles)
+
+
+def rows(batch: Any, which: Bools | Integers | int) -> Any:
+    """Pick some rows of a batch, or a single one by its number.
+
+    >>> rows((np.array([1, 2]), np.array([0.5, 0.25])), 1)
+    (np.int64(2), np.float64(0.25))
+    """
+    if isinstance(batch, dict):
+        return {name: rows(part, which) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(rows(part, which) for part in batch)
+    return batch[which]
+
+
+def placed(batch: Any, which: Bools, part: Any) -> Any:
+    """Return a batch whose rows `which` are those of `part`; the others stay.
+
+    >>> placed(np.array([1, 2, 3]), np.array([True, False, True]), np.array([7, 9]))
+    array([7, 2, 9])
+    """
+    if isinstance(batch, dict):
+        return {name: placed(batch[name], which, part[name]) for name in batch}
+    if isinstance(batch, tuple):
+        return tuple(placed(one, which, other) for one, other in zip(batch, part, strict=True))
+    new = np.array(batch)
+    new[which] = part
+    return new

@@ -1,0 +1,81 @@
+"""What a feature map is, and what several of them share."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import DataError, SettingError, ShapeError
+from inferl.rows import Floats
+
+__all__ = ["Bounds", "Features", "as_bounds", "unit", "vectors"]
+
+Bounds = tuple[float, ...]
+
+
+class Features(Protocol):
+    """Anything with a `dimension` that turns observations into features."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a feature vector."""
+        ...
+
+    def __call__(self, observations: Any) -> Any:
+        """Return the features of one observation, or of an array of them."""
+        ...
+
+
+def vectors(observations: ArrayLike, length: int) -> Floats:
+    """Read one observation (k,), or several (T, k), as finite floats.
+
+    >>> vectors([0, 1], 2)
+    array([0., 1.])
+    """
+    try:
+        array = np.asarray(observations, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ShapeError(f"observations of type {type(observations).__name__} cannot be read as vectors") from None
+    if array.ndim not in (1, 2) or array.shape[-1] != length:
+        raise ShapeError(
+            f"observations have shape {array.shape}; expected one of length {length}, or several: (T, {length})"
+        )
+    for place in np.argwhere(~np.isfinite(array))[:1]:
+        where = f"row {place[0]}, " if array.ndim == 2 else ""
+        raise DataError(f"{where}column {place[-1]}: the observation is {array[tuple(place)]}; drop or repair it")
+    return array
+
+
+def as_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Bounds, Bounds]:
+    """Check the bounds of a box: finite, and each low below its high.
+
+    >>> as_bounds(0, [1, 2])
+    ((0.0, 0.0), (1.0, 2.0))
+    """
+    try:
+        lower, upper = np.broadcast_arrays(
+            np.atleast_1d(np.asarray(low, np.float64)), np.atleast_1d(np.asarray(high, np.float64))
+        )
+    except (TypeError, ValueError):
+        raise SettingError(f"low and high are no two vectors of one length: {low!r} and {high!r}") from None
+    if lower.ndim != 1 or lower.size == 0:
+        raise SettingError(f"low and high have shape {lower.shape}; expected one number each, or vectors")
+    for i in np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper)))[:1]:
+        raise SettingError(
+            f"column {i} of the observations lies between {lower[i]} and {upper[i]}; bounds are finite, and low is "
+            "below high: where a space is unbounded, give the range that matters"
+        )
+    return tuple(lower.tolist()), tuple(upper.tolist())
+
+
+def unit(observations: ArrayLike, low: Bounds, high: Bounds) -> Floats:
+    """Map the box between low and high onto [0, 1]^k; what lies outside goes to the nearest edge.
+
+    >>> unit([1.0, 5.0], (0.0, 0.0), (2.0, 2.0))
+    array([0.5, 1. ])
+    """
+    lower, upper = np.array(low), np.array(high)
+    scaled: Floats = np.clip((vectors(observations, len(low)) - lower) / (upper - lower), 0.0, 1.0)
+    return scaled

@@ -1,0 +1,188 @@
+"""Fixed bases on a box of observations: Fourier, tiles, radial functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import SettingError
+from inferl.features.base import Bounds, as_bounds, unit, vectors
+from inferl.rows import Floats, Integers
+
+__all__ = ["RBF", "Fourier", "Tiles"]
+
+MOST = 1_000_000  # features; more are a mistake, and would not fit into memory
+
+
+@dataclass(frozen=True, init=False)
+class Fourier:
+    """The Fourier cosine basis: phi_c(s) = cos(pi c . s) for c in {0, ..., order}^k, with s scaled to [0, 1]^k.
+
+    The first feature is constant. An observation outside the bounds counts as one on their edge.
+
+    Parameters
+    ----------
+    low, high
+        Bounds of the observations, (k,).
+    order
+        Largest frequency; there are (order + 1)^k features.
+
+    Examples
+    --------
+    >>> features = Fourier(low=[-1, -1], high=[1, 1], order=1)
+    >>> features.dimension
+    4
+    >>> features([-0.5, 1]).round(3).tolist()  # (0.25, 1) when scaled
+    [1.0, -1.0, 0.707, -0.707]
+    """
+
+    low: Bounds
+    high: Bounds
+    order: int
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, order: int) -> None:
+        lower, upper = as_bounds(low, high)
+        if order < 0:
+            raise SettingError(f"order is {order}; it is at least 0")
+        _check_number((order + 1) ** len(lower), f"order {order} in {len(lower)} columns")
+        _set(self, low=lower, high=upper, order=order)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, (order + 1)^k."""
+        return int((self.order + 1) ** len(self.low))
+
+    @cached_property
+    def _frequencies(self) -> Integers:  # (k, d)
+        return np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
+
+    def __call__(self, observations: ArrayLike) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        values: Floats = np.cos(np.pi * (unit(observations, self.low, self.high) @ self._frequencies))
+        return values
+
+
+@dataclass(frozen=True, init=False)
+class Tiles:
+    """Tile coding: grids of equal tiles laid over the box, each a little displaced; a feature is 1 inside its tile.
+
+    With one tiling this is a plain grid. Displacements are spread evenly over a tile's width, by odd multiples from
+    column to column, and are centred, so that every tile can be reached. An observation outside the bounds counts as
+    one on their edge.
+
+    Parameters
+    ----------
+    low, high
+        Bounds of the observations, (k,).
+    tilings
+        Number of grids; as many features are 1 for each observation.
+    tiles
+        Number of tiles of a grid along each column; there are tilings * tiles^k features.
+
+    Examples
+    --------
+    >>> features = Tiles(low=0, high=1, tilings=2, tiles=4)
+    >>> features([0.3]).tolist()
+    [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    """
+
+    low: Bounds
+    high: Bounds
+    tilings: int
+    tiles: int
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, tilings: int, tiles: int) -> None:
+        lower, upper = as_bounds(low, high)
+        if min(tilings, tiles) < 1:
+            raise SettingError(f"{tilings} tilings of {tiles} tiles: both are at least 1")
+        _check_number(tilings * tiles ** len(lower), f"{tilings} tilings of {tiles} tiles in {len(lower)} columns")
+        _set(self, low=lower, high=upper, tilings=tilings, tiles=tiles)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, tilings * tiles^k."""
+        return int(self.tilings * self.tiles ** len(self.low))
+
+    @cached_property
+    def _offsets(self) -> Floats:  # (tilings, k), in widths of a tile
+        odd = 2 * np.arange(len(self.low)) + 1
+        return (np.arange(self.tilings)[:, None] * odd % self.tilings + 0.5) / self.tilings - 0.5
+
+    def __call__(self, observations: ArrayLike) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        points = unit(observations, self.low, self.high)
+        cells = np.floor(points[..., None, :] * self.tiles + self._offsets)  # (..., tilings, k)
+        cells = np.clip(cells, 0, self.tiles - 1).astype(np.int64)
+        grid = (self.tiles,) * len(self.low)
+        inside = np.ravel_multi_index(tuple(np.moveaxis(cells, -1, 0)), grid)  # (..., tilings)
+        active = inside + np.arange(self.tilings) * self.tiles ** len(self.low)
+        features = np.zeros((*points.shape[:-1], self.dimension))
+        np.put_along_axis(features, active, 1.0, axis=-1)
+        return features
+
+
+@dataclass(frozen=True, init=False)
+class RBF:
+    """Radial basis functions: phi_i(s) = exp(-|(s - center_i) / width|^2 / 2).
+
+    Parameters
+    ----------
+    centers
+        (d, k), one row a feature.
+    width
+        One number, or one for each column of the observations, (k,).
+
+    Examples
+    --------
+    >>> features = RBF(centers=[[0.0], [1.0]], width=0.5)
+    >>> features([1.0]).round(3).tolist()
+    [0.135, 1.0]
+    """
+
+    centers: tuple[tuple[float, ...], ...]
+    width: tuple[float, ...]
+
+    def __init__(self, centers: ArrayLike, width: ArrayLike) -> None:
+        try:
+            points = np.asarray(centers, dtype=np.float64)
+            widths = np.broadcast_to(np.asarray(width, dtype=np.float64), points.shape[-1:])
+        except (TypeError, ValueError):
+            raise SettingError("centers are (d, k) numbers, and width is one number or (k,)") from None
+        if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
+            raise SettingError(f"centers of shape {points.shape}; expected finite numbers, one row a feature: (d, k)")
+        if not (np.isfinite(widths) & (widths > 0)).all():
+            raise SettingError(f"width is {width!r}; widths are finite and above 0")
+        _set(self, centers=tuple(map(tuple, points.tolist())), width=tuple(widths.tolist()))
+
+    @property
+    def dimension(self) -> int:
+        """Number of centers."""
+        return len(self.centers)
+
+    @cached_property
+    def _scaled(self) -> Floats:  # (d, k)
+        scaled: Floats = np.array(self.centers) / np.array(self.width)
+        return scaled
+
+    def __call__(self, observations: ArrayLike) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        points = vectors(observations, len(self.width)) / np.array(self.width)
+        squares: Floats = np.sum((points[..., None, :] - self._scaled) ** 2, axis=-1)
+        values: Floats = np.exp(-squares / 2)
+        return values
+
+
+def _check_number(number: int, of_what: str) -> None:
+    if number > MOST:
+        raise SettingError(
+            f"{of_what} make {number} features, more than {MOST}; take a lower order, fewer tiles, or fewer columns"
+        )
+
+
+def _set(instance: object, **values: object) -> None:
+    """Set the fields of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

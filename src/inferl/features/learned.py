@@ -1,0 +1,174 @@
+"""Features from elsewhere: a function, a scikit-learn transformer, a torch module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import SettingError, ShapeError
+from inferl.networks import outputs
+from inferl.rows import Floats
+
+__all__ = ["Function", "Network", "Transform"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Features from a function of the observations.
+
+    Parameters
+    ----------
+    function
+        From observations (T, ...) to features (T, dimension), and, for targets, from one observation to one vector.
+        ``numpy.vectorize(f, signature="(k)->(d)")`` makes both of a function of one observation. Observations of a
+        ``Dict`` or ``Tuple`` space come as a dict or tuple of arrays.
+    dimension
+        Length of a feature vector.
+
+    Examples
+    --------
+    >>> features = Function(lambda s: np.stack([s[..., 0], s[..., 0] * s[..., 1]], axis=-1), dimension=2)
+    >>> features(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[ 1.,  2.], [ 3., 12.]])
+    """
+
+    function: Callable[[Any], ArrayLike]
+    dimension: int
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+
+    def __call__(self, observations: Any) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        return _checked(
+            self.function(observations),
+            self.dimension,
+            "the function",
+            "; one that takes a single observation becomes one with numpy.vectorize(f, signature='(k)->(d)')",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Features from a fitted scikit-learn transformer, or anything else with ``transform``.
+
+    Parameters
+    ----------
+    transformer
+        Its `transform` takes observations (T, k) and returns features (T, d), sparse or dense.
+    n_features
+        d; None: asked of the transformer (``get_feature_names_out``).
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> features = Transform(PolynomialFeatures(degree=2).fit([[0.0, 0.0]]))
+    >>> features.dimension
+    6
+    >>> features([2.0, 3.0])
+    array([1., 2., 3., 4., 6., 9.])
+    """
+
+    transformer: Any
+    n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a feature vector."""
+        if self.n_features is not None:
+            return self.n_features
+        try:
+            return len(self.transformer.get_feature_names_out())
+        except Exception as error:  # a transformer that is not fitted, or knows no names, raises what it likes
+            raise SettingError(
+                f"{type(self.transformer).__name__} does not tell its number of features ({error}); fit it first, or "
+                "say it: Transform(transformer, n_features)"
+            ) from None
+
+    def __call__(self, observations: ArrayLike) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        array = np.asarray(observations)
+        values = self.transformer.transform(np.atleast_2d(array))
+        dense = values.toarray() if hasattr(values, "toarray") else values
+        features = _checked(dense, self.dimension, type(self.transformer).__name__)
+        return features[0] if array.ndim == 1 else features
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Features from a torch module, such as the last hidden layer of a trained network.
+
+    The module is run in evaluation mode and without gradients, and is never trained.
+
+    Parameters
+    ----------
+    module
+        From a batch of observations (T, ...) to features (T, d).
+    n_features
+        d; None: the number of outputs of its last linear layer.
+    observation_ndim
+        Number of axes of one observation: 1 for vectors, 3 for images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> features = Network(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()))
+    >>> features.dimension, features(np.zeros(4)).shape, features(np.zeros((5, 4))).shape
+    (8, (8,), (5, 8))
+    """
+
+    module: Any
+    n_features: int | None = None
+    observation_ndim: int = 1
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a feature vector."""
+        if self.n_features is not None:
+            return self.n_features
+        widths = [part.out_features for part in self.module.modules() if hasattr(part, "out_features")]
+        if not widths:
+            raise SettingError(
+                f"{type(self.module).__name__} has no linear layer that would tell its number of features; say it: "
+                "Network(module, n_features)"
+            )
+        return int(widths[-1])
+
+    def __call__(self, observations: ArrayLike) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        array = np.asarray(observations)
+        if array.ndim not in (self.observation_ndim, self.observation_ndim + 1):
+            raise ShapeError(
+                f"observations have shape {array.shape}; expected {self.observation_ndim} axes for one, and one more "
+                "for several: is observation_ndim right?"
+            )
+        single = array.ndim == self.observation_ndim
+        features = _checked(
+            outputs(self.module, array[None] if single else array), self.dimension, type(self.module).__name__
+        )
+        return features[0] if single else features
+
+
+def _check_dimension(dimension: int) -> None:
+    if dimension < 1:
+        raise SettingError(f"there must be at least one feature, not {dimension}")
+
+
+def _checked(values: ArrayLike, dimension: int, who: str, remedy: str = "") -> Floats:
+    features = np.asarray(values, dtype=np.float64)
+    if features.ndim not in (1, 2) or features.shape[-1] != dimension:
+        raise ShapeError(
+            f"{who} returned features of shape {features.shape}; expected ({dimension},) for one observation, "
+            f"(T, {dimension}) for several{remedy}"
+        )
+    return features

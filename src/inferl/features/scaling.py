@@ -1,0 +1,94 @@
+"""Scaling and intercept: small changes to other features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import SettingError
+from inferl.features.base import Bounds, Features, as_bounds, unit
+from inferl.features.one_hot import OneHot
+from inferl.rows import Floats
+
+__all__ = ["Scaled", "WithIntercept"]
+
+
+@dataclass(frozen=True, init=False)
+class Scaled:
+    """Observations scaled to [-1, 1]^k: as features themselves, or for a feature map that is made for that range.
+
+    An observation outside the bounds counts as one on their edge.
+
+    Parameters
+    ----------
+    low, high
+        Bounds of the observations, (k,).
+    features
+        Takes the scaled observations; None: they are the features.
+
+    Examples
+    --------
+    >>> Scaled(low=[0, 0], high=[10, 4])([5, 4])
+    array([0., 1.])
+    >>> from inferl.features import Function
+    >>> Scaled(low=0, high=10, features=Function(lambda x: np.concatenate([x, x**2], axis=-1), 2))([0])
+    array([-1.,  1.])
+    """
+
+    low: Bounds
+    high: Bounds
+    features: Features | None
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, features: Features | None = None) -> None:
+        lower, upper = as_bounds(low, high)
+        object.__setattr__(self, "low", lower)
+        object.__setattr__(self, "high", upper)
+        object.__setattr__(self, "features", features)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a feature vector."""
+        return len(self.low) if self.features is None else self.features.dimension
+
+    def __call__(self, observations: ArrayLike) -> Any:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        scaled = 2 * unit(observations, self.low, self.high) - 1
+        return scaled if self.features is None else self.features(scaled)
+
+
+@dataclass(frozen=True)
+class WithIntercept:
+    """Other features with a constant 1 before them.
+
+    Parameters
+    ----------
+    features
+        Whose features are vectors. Those of `OneHot` need no constant, nor do `Fourier` and `Tiles`: it is in them.
+
+    Examples
+    --------
+    >>> features = WithIntercept(Scaled(low=0, high=10))
+    >>> features([[0], [5]])
+    array([[ 1., -1.], [ 1.,  0.]])
+    >>> features.dimension
+    2
+    """
+
+    features: Features
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, OneHot):
+            raise SettingError(f"{self.features} needs no intercept: its features add up to 1 already")
+
+    @property
+    def dimension(self) -> int:
+        """One more than without the constant."""
+        return self.features.dimension + 1
+
+    def __call__(self, observations: Any) -> Floats:
+        """Return the features of one observation (d,), or of several (T, d)."""
+        values = np.asarray(self.features(observations), dtype=np.float64)
+        return np.concatenate([np.ones((*values.shape[:-1], 1)), values], axis=-1)

@@ -1,0 +1,162 @@
+"""Policies made of other policies, and ratios of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.batches import count, rows, stacked
+from inferl.errors import DataError, SettingError
+from inferl.networks import is_module
+from inferl.policies.base import Policy, chosen, one_hot_law
+from inferl.policies.models import Predictor
+from inferl.policies.simple import Deterministic, Table
+from inferl.rows import Floats
+
+__all__ = ["EpsilonGreedy", "Ratio", "as_policy", "epsilon_greedy"]
+
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class EpsilonGreedy(Policy):
+    """With probability epsilon any action at random, else what another policy does; made by `epsilon_greedy`.
+
+    The action of a function is taken to follow from the observation: its `probabilities` are 1 - epsilon for that
+    action, and epsilon shared by all.
+
+    Examples
+    --------
+    >>> policy = EpsilonGreedy(Deterministic(lambda observation: 2), epsilon=0.4, n_actions=4)
+    >>> policy.probabilities(np.array([0, 1])).round(12).tolist()
+    [[0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.7, 0.1]]
+    """
+
+    policy: Policy
+    epsilon: float
+    n_actions: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon <= 1:
+            raise SettingError(f"epsilon is {self.epsilon}; it is a probability, between 0 and 1")
+        if self.n_actions < 1:
+            raise SettingError(f"n_actions is {self.n_actions}; there must be at least one action")
+
+    def batch(self, observations: Any, uniforms: Floats) -> Any:
+        """Choose n actions. A uniform below epsilon is stretched to choose at random, one above it is handed on."""
+        actions = np.zeros(len(uniforms), dtype=np.int64)
+        explores = uniforms < self.epsilon
+        if explores.any():
+            stretched = uniforms[explores] / self.epsilon
+            actions[explores] = np.minimum((stretched * self.n_actions).astype(np.int64), self.n_actions - 1)
+        if not explores.all():
+            # Rounding must not make a 1 of what was below it.
+            rest = np.minimum((uniforms[~explores] - self.epsilon) / (1 - self.epsilon), _BELOW_ONE)
+            taken = self.policy.batch(rows(observations, ~explores), rest)
+            actions[~explores] = chosen(taken, self.n_actions)
+        return actions
+
+    def probabilities(self, observations: Any) -> Floats:
+        """Mix the other policy's probabilities with the uniform ones, (n, actions)."""
+        policy = self.policy
+        if isinstance(policy, Deterministic) or (isinstance(policy, Predictor) and policy.deterministic):
+            base = one_hot_law(policy.batch(observations, np.zeros(count(observations))), self.n_actions)
+        else:
+            base = policy.probabilities(observations)
+        return (1 - self.epsilon) * base + self.epsilon / self.n_actions
+
+
+def epsilon_greedy(policy: Any, epsilon: float, n_actions: int) -> EpsilonGreedy:
+    """Let any policy take a random action with probability epsilon.
+
+    Parameters
+    ----------
+    policy
+        Whatever `as_policy` takes.
+    epsilon
+        Probability of a random action (which may be the policy's own).
+    n_actions
+        Number of actions; they are 0 to n_actions - 1.
+
+    Examples
+    --------
+    >>> epsilon_greedy([[0.0, 1.0]], epsilon=0.5, n_actions=2).probabilities([0])
+    array([[0.25, 0.75]])
+    """
+    return EpsilonGreedy(as_policy(policy), float(epsilon), int(n_actions))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Ratio:
+    """Importance ratios pi(a given s) / b(a given s) of two policies that have probabilities.
+
+    Parameters
+    ----------
+    target
+        pi: the policy that is evaluated.
+    behaviour
+        b: the policy that acts.
+
+    Examples
+    --------
+    >>> ratio = Ratio(target=[[0.0, 1.0]], behaviour=[[0.5, 0.5]])
+    >>> ratio(0, 1), ratio.batch(np.array([0, 0]), np.array([0, 1]))
+    (2.0, array([0., 2.]))
+    """
+
+    target: Policy
+    behaviour: Policy
+
+    def __init__(self, target: Any, behaviour: Any) -> None:
+        object.__setattr__(self, "target", as_policy(target))
+        object.__setattr__(self, "behaviour", as_policy(behaviour))
+
+    def __call__(self, observation: Any, action: Any) -> float:
+        """Return the ratio of one action."""
+        return float(self.batch(stacked([observation]), np.array([action]))[0])
+
+    def batch(self, observations: Any, actions: Any) -> Floats:
+        """Return the ratios of n actions, (n,)."""
+        above, below = self.target.probabilities(observations), self.behaviour.probabilities(observations)
+        if above.shape != below.shape:
+            raise SettingError(f"target has {above.shape[1]} actions and behaviour {below.shape[1]}; they must agree")
+        taken = chosen(actions, below.shape[1])
+        each = np.arange(len(taken))
+        for row in np.flatnonzero(below[each, taken] <= 0)[:1]:
+            raise DataError(
+                f"action {taken[row]} was taken, but has probability 0 under the behaviour policy; "
+                "give the policy that acted"
+            )
+        ratios: Floats = above[each, taken] / below[each, taken]
+        return ratios
+
+
+def as_policy(policy: ArrayLike | Callable[..., Any] | Any) -> Policy:
+    """Turn what a user has into a policy.
+
+    Parameters
+    ----------
+    policy
+        A policy (left as it is); a table of probabilities (states, actions); a function from an observation to an
+        action; a model with ``predict(observations, deterministic=...)``, which then takes its best action. A torch
+        module must be given as `Logits`, because it may mean probabilities or action values.
+
+    Examples
+    --------
+    >>> as_policy([[0.5, 0.5]])
+    Table(1 states, 2 actions)
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if hasattr(policy, "predict"):
+        return Predictor(policy)
+    if is_module(policy):
+        raise SettingError(
+            "a torch module is no policy until its outputs have a meaning: Logits(module) draws from their softmax, "
+            "Logits(module, greedy=True) takes the largest"
+        )
+    return Deterministic(policy) if callable(policy) else Table(policy)

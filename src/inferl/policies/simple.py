@@ -1,0 +1,162 @@
+"""Policies from tables and functions."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.batches import count, rows, stacked
+from inferl.errors import DataError
+from inferl.policies.base import NETWORK_TOLERANCE, TABLE_TOLERANCE, Policy, cuts, distributions, draw
+from inferl.rows import Floats
+
+__all__ = ["Deterministic", "Probabilities", "Table"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Policy):
+    """A policy from a table of probabilities: row s is the law of the action in state s.
+
+    Parameters
+    ----------
+    table
+        (states, actions).
+
+    Examples
+    --------
+    >>> policy = Table([[0.5, 0.5], [0.0, 1.0]])
+    >>> policy
+    Table(2 states, 2 actions)
+    >>> policy(1, 0.2), policy.batch(np.array([0, 1]), np.array([0.2, 0.2]))
+    (1, array([0, 1]))
+    >>> policy.probabilities([1])
+    array([[0., 1.]])
+    """
+
+    table: Floats  # (S, A)
+    _cuts: list[list[float]] = field(init=False)  # for one observation: lists are quicker to search than arrays
+
+    def __init__(self, table: ArrayLike) -> None:
+        checked = distributions(table, TABLE_TOLERANCE, "the policy")
+        object.__setattr__(self, "table", checked)
+        object.__setattr__(self, "_cuts", cuts(checked).tolist())
+
+    def __repr__(self) -> str:
+        return f"Table({self.table.shape[0]} states, {self.table.shape[1]} actions)"
+
+    def __call__(self, observation: Any, uniform: float) -> int:
+        """Draw an action for one state."""
+        try:
+            state = operator.index(observation)
+        except TypeError:
+            raise _no_number(observation) from None
+        if not 0 <= state < len(self._cuts):
+            raise self._unknown(state)
+        return bisect_right(self._cuts[state], uniform)
+
+    def batch(self, observations: Any, uniforms: Floats) -> Any:
+        """Draw an action for each of n states."""
+        return draw(self.probabilities(observations), uniforms)
+
+    def probabilities(self, observations: Any) -> Floats:
+        """Look the rows of n states up, (n, actions)."""
+        states = np.asarray(observations)
+        if states.ndim != 1 or not np.issubdtype(states.dtype, np.integer):
+            raise _no_number(observations)
+        for state in states[(states < 0) | (states >= len(self.table))][:1]:
+            raise self._unknown(state)
+        found: Floats = self.table[states]
+        return found
+
+    def _unknown(self, observation: Any) -> DataError:
+        return DataError(
+            f"observation {observation} has no row in the policy, whose rows are 0 to {len(self._cuts) - 1}"
+        )
+
+
+def _no_number(observation: Any) -> DataError:
+    return DataError(f"observation {observation!r} is no number of a state, and a table has rows for nothing else")
+
+
+@dataclass(frozen=True)
+class Probabilities(Policy):
+    """A policy from a function that returns the probabilities of all actions.
+
+    Parameters
+    ----------
+    function
+        From an observation to probabilities (actions,).
+    batched
+        Whether the function takes a batch of observations at once and returns probabilities (n, actions).
+
+    Examples
+    --------
+    >>> policy = Probabilities(lambda pole: [0.9, 0.1] if pole[2] < 0 else [0.1, 0.9])
+    >>> policy(np.array([0.0, 0.0, 0.2, 0.0]), 0.5)
+    np.int64(1)
+    """
+
+    function: Callable[[Any], ArrayLike]
+    batched: bool = False
+
+    def batch(self, observations: Any, uniforms: Floats) -> Any:
+        """Draw an action for each of n observations."""
+        return draw(self._of(observations, len(uniforms)), uniforms)
+
+    def probabilities(self, observations: Any) -> Floats:
+        """Ask the function, (n, actions)."""
+        return self._of(observations, count(observations))
+
+    def _of(self, observations: Any, n: int) -> Floats:
+        if self.batched:
+            values: Any = self.function(observations)
+        else:
+            values = [self.function(rows(observations, i)) for i in range(n)]
+        found = distributions(values, NETWORK_TOLERANCE, "what the policy's function returned")
+        if len(found) != n:
+            raise DataError(f"the policy's function returned {len(found)} rows of probabilities for {n} observations")
+        return found
+
+
+@dataclass(frozen=True)
+class Deterministic(Policy):
+    """A policy from a function of the observation; what is random in it is its own affair.
+
+    Parameters
+    ----------
+    function
+        From an observation to an action.
+    batched
+        Whether the function takes a batch of observations at once and returns as many actions.
+
+    Examples
+    --------
+    >>> policy = Deterministic(lambda observation: observation % 4)
+    >>> policy(7, 0.5), policy.batch(np.array([7, 8]), np.zeros(2))
+    (3, array([3, 0]))
+    """
+
+    function: Callable[[Any], Any]
+    batched: bool = False
+
+    def __call__(self, observation: Any, uniform: float) -> Any:
+        """Ask the function for one action."""
+        return super().__call__(observation, uniform) if self.batched else self.function(observation)
+
+    def batch(self, observations: Any, uniforms: Floats) -> Any:
+        """Ask the function for n actions."""
+        if not self.batched:
+            return stacked([self.function(rows(observations, i)) for i in range(len(uniforms))])
+        actions = self.function(observations)
+        if count(actions) != len(uniforms):
+            raise DataError(
+                f"the policy's function returned {count(actions)} actions for {len(uniforms)} observations; "
+                "one that takes a single observation is said with batched=False"
+            )
+        return actions

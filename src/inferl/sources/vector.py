@@ -1,0 +1,156 @@
+"""Vector environments: what their steps mean, stream by stream, under each autoreset mode.
+
+A vector environment starts a sub-environment anew when its episode has ended, and says in its metadata when:
+
+- NEXT_STEP: at the next step, which ignores the action and returns the first observation. That is no transition.
+- SAME_STEP: at once; the observation returned is the first of the next episode, and the true last one is in ``info``.
+- DISABLED: when it is told to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferl.batches import copied, placed, rows
+from inferl.errors import DataError, SettingError
+from inferl.policies import Policy
+from inferl.rows import Bools, Integers
+from inferl.sources.steps import Step, import_gymnasium
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+__all__ = ["Pairing", "VectorPlay", "autoreset_mode"]
+
+
+def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> Any:
+    """Return the autoreset mode that a vector environment declares.
+
+    >>> import gymnasium
+    >>> print(autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2)))
+    AutoresetMode.NEXT_STEP
+    """
+    modes = import_gymnasium().vector.AutoresetMode
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, modes):
+        raise SettingError(
+            f"{env} does not say when it resets: metadata['autoreset_mode'] is {mode!r}; set it to one of "
+            f"{', '.join(map(str, modes))}, because a wrong guess would make transitions across resets"
+        )
+    return mode
+
+
+@dataclass(eq=False)
+class Pairing:
+    """Pairs what a vector environment returned before a step with what it returned after it."""
+
+    env: VectorEnv[Any, Any, Any]
+    mode: Any = field(init=False)
+    observations: Any = field(init=False, default=None)
+    ended: Bools = field(init=False)  # (n,) the episode is over, and a reset is awaited
+    first: Bools = field(init=False)  # (n,) the observation is the first of an episode
+    episode: Integers = field(init=False)  # (n,)
+
+    def __post_init__(self) -> None:
+        n = self.env.num_envs
+        self.mode = autoreset_mode(self.env)
+        self.ended, self.first, self.episode = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.full(n, -1)
+
+    def reset(self, observations: Any, mask: Bools | None = None) -> None:
+        """Take in what a reset returned: of all sub-environments, or of those in the mask."""
+        if mask is None:
+            self.observations, mask = copied(observations), np.ones(self.env.num_envs, np.bool_)
+        else:
+            self.observations = placed(self.observations, mask, rows(copied(observations), mask))
+        self._begin(mask)
+
+    def step(self, actions: Any, result: tuple[Any, Any, Any, Any, dict[str, Any]]) -> list[Step]:
+        """Take in what a step returned, and return the transitions in it, at most one a stream."""
+        modes = type(self.mode)
+        before, stepped = self.observations, ~self.ended
+        observations, rewards, terminated, truncated, info = result
+        self.observations = after = copied(observations)
+        last = np.logical_or(terminated, truncated)
+        steps = []
+        for i in np.flatnonzero(stepped).tolist():
+            within = not last[i] or self.mode != modes.SAME_STEP
+            steps.append(
+                Step(
+                    rows(before, i),
+                    rows(actions, i),
+                    float(rewards[i]),
+                    rows(after, i) if within else _final(info, i),
+                    bool(terminated[i]),
+                    bool(last[i]),
+                    bool(self.first[i]),
+                    int(self.episode[i]),
+                    i,
+                )
+            )
+        self.first = self.first & ~stepped
+        if self.mode == modes.SAME_STEP:
+            self._begin(last)
+            return steps
+        if self.mode == modes.NEXT_STEP:
+            self._begin(self.ended)  # this step was their reset
+        self.ended = self.ended | (last & stepped)
+        return steps
+
+    def _begin(self, which: Bools) -> None:
+        """Note that some streams are now at the first observation of an episode."""
+        self.episode = self.episode + which
+        self.first = self.first | which
+        self.ended = self.ended & ~which
+
+
+@dataclass(eq=False)
+class VectorPlay:
+    """A policy at play in a vector environment."""
+
+    env: VectorEnv[Any, Any, Any]
+    policy: Policy
+    seed: int
+    generators: list[np.random.Generator]  # one a stream
+    pairing: Pairing = field(init=False)
+    actions: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.pairing = Pairing(self.env)
+
+    def play(self) -> list[Step]:
+        """Step all sub-environments once, after the resets that are due."""
+        pairing = self.pairing
+        if pairing.observations is None:
+            # Seeded once, sub-environment i with seed + i: their own generators then run on through all episodes.
+            pairing.reset(self.env.reset(seed=self.seed)[0])
+        elif pairing.mode.name == "DISABLED" and pairing.ended.any():
+            mask = pairing.ended
+            pairing.reset(self.env.reset(options={"reset_mask": mask.copy()})[0], mask)
+        self._act()
+        return pairing.step(self.actions, self.env.step(self.actions))
+
+    def _act(self) -> None:
+        """Choose actions where a step is one: a reset ignores its action, and the former one is as good as any.
+
+        Chance is drawn there only, too: so the rows of a stream are the same under each autoreset mode.
+        """
+        acting = ~self.pairing.ended
+        if acting.any():
+            uniforms = np.array([self.generators[i].random() for i in np.flatnonzero(acting)])
+            chosen = self.policy.batch(rows(self.pairing.observations, acting), uniforms)
+            self.actions = chosen if acting.all() else placed(self.actions, acting, chosen)
+
+
+def _final(info: dict[str, Any], i: int) -> Any:
+    """Return the true last observation of sub-environment i, which has been reset in the same step."""
+    final = info.get("final_obs")
+    observation = None if final is None else rows(final, i)
+    if observation is None:
+        raise DataError(
+            f"sub-environment {i} ended and was reset in the same step, but info['final_obs'] does not hold its last "
+            "observation; use another autoreset mode, or a wrapper that keeps it"
+        )
+    return copied(observation)
