@@ -9,6 +9,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq --progress-bar off --disable-pip-
 DEMO_READY = $(VENV)/.ready-demo
 TEST_READY = $(VENV)/.ready-test
 TEST_ALL_READY = $(VENV)/.ready-test-all
+BENCH_READY = $(VENV)/.ready-bench
 
 # Tests that need more than `make test` installs carry one of these markers.
 MARKED = torch or atari or browser or docs
@@ -22,7 +23,7 @@ SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: sanitize help demo test test-all lint types imports pytest format clean
+.PHONY: bench sanitize help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +49,9 @@ imports: $(TEST_READY) ## who may import whom (import-linter)
 
 pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 	INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m pytest -n 2 -q -m "not ($(MARKED))"
+
+bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md
+	$(BIN)/python -m inferl.benchmarks --output benchmarks/results/engine.json --page docs/performance.md
 
 format: $(TEST_READY) ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .
@@ -81,4 +85,8 @@ $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 $(TEST_ALL_READY): $(TEST_READY)
 	$(PIP_INSTALL) torch
 	$(PIP_INSTALL) -e '.[test-all]'
+	@touch $@
+
+$(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[bench]'
 	@touch $@

@@ -117,7 +117,7 @@ def test_version() -> None:
 
 def test_help_needs_no_large_library() -> None:
     """What makes ``inferl --help`` quick; the clock itself is no business of a test."""
-    large = ["numpy", "scipy", "gymnasium", "matplotlib"]
+    large = ["numpy", "scipy", "gymnasium", "matplotlib", "pyarrow", "minari"]
     script = f"""
 import sys
 from typer.testing import CliRunner

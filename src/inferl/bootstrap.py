@@ -211,7 +211,7 @@ class OnlineBootstrap:
         else:
             few = quantile(level, freedom) / quantile(level)  # as few blocks widen the normal interval
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
-        return Interval(estimate, lower, upper, level, kind, spread, n)
+        return Interval(estimate, lower, upper, level, kind, spread, n, freedom=freedom)
 
     def _refuse_divergence(
         self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers

@@ -258,6 +258,8 @@ class Evaluator:
             if self._state.tabular
             else "the projected fixed point, which is the value only if the value is linear in the features",
         }
+        if hasattr(target, "words"):  # such as the starts that a source has observed
+            facts["for"] = target.words
         return Report(interval, checks, facts)
 
     def _answer(self, target: ArrayLike, level: float, kind: str | None) -> tuple[Interval, tuple[Check, ...]]:

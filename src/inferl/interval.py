@@ -36,6 +36,7 @@ class Interval:
     standard_error: Any  # float or (k,)
     n: int
     notes: tuple[str, ...] = ()
+    freedom: Any = np.inf  # degrees of freedom of the standard error: float or (k,)
 
     @property
     def width(self) -> Any:
@@ -53,10 +54,9 @@ class Interval:
         return len(self._table())
 
     def __iter__(self) -> Iterator[Interval]:
-        for estimate, lower, upper, error in self._table():
-            yield Interval(
-                float(estimate), float(lower), float(upper), self.level, self.kind, float(error), self.n, self.notes
-            )
+        for row in self._table().tolist():
+            estimate, lower, upper, error, freedom = row
+            yield Interval(estimate, lower, upper, self.level, self.kind, error, self.n, self.notes, freedom)
 
     def only(self) -> Interval:
         """Turn an interval for a single target in arrays into one in plain numbers."""
@@ -78,12 +78,13 @@ class Interval:
     def __str__(self) -> str:
         count = f"{self.n:,}".replace(",", " ")
         tail = f"{self.level * 100:g}% pointwise, {count} transitions"
-        lines = [f"{_short(e, lo, up)} {tail}" for e, lo, up, _ in self._table()]
+        lines = [f"{_short(*row[:3])} {tail}" for row in self._table()]
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _table(self) -> Floats:
-        columns = (self.estimate, self.lower, self.upper, self.standard_error)
-        return np.stack([np.atleast_1d(np.asarray(column, np.float64)) for column in columns], axis=1)
+        columns = (self.estimate, self.lower, self.upper, self.standard_error, self.freedom)
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(column, np.float64)) for column in columns))
+        return np.stack(arrays, axis=1)
 
 
 def _plain(values: Any) -> Any:

@@ -162,7 +162,8 @@ class LeastSquares:
                 f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
             )
         lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
-        return Interval(reading.estimate, lower, upper, level, kind, reading.standard_error, reading.n)
+        error, freedom = reading.standard_error, reading.freedom
+        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, freedom=freedom)
 
     def merge(self, one: LeastSquaresState, other: LeastSquaresState) -> LeastSquaresState:
         """Add the sums of two separate streams; what both know of the variance becomes the previous epoch."""

@@ -1,7 +1,4 @@
-"""The shell: ``inferl demo`` and its like.
-
-What takes long to import is imported inside the commands, so that ``inferl --help`` answers at once.
-"""
+"""``inferl demo``: two intervals close in on a value that is known exactly."""
 
 from __future__ import annotations
 
@@ -9,20 +6,19 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import inferl
-from inferl.errors import InferlError, SettingError
+from inferl.errors import SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from inferl.interval import Interval
 
-__all__ = ["app", "main"]
+__all__ = ["demo"]
 
 DISCOUNT = 0.99
 FIRST_READING = 10  # episodes; before, the picture would show little but noise
@@ -35,39 +31,6 @@ Readings = dict[str, list[tuple[int, "Interval"]]]
 Show = Callable[[int, Callable[[], Intervals]], None]
 
 
-class _Commands(TyperGroup):
-    """Commands whose expected errors are one line, not a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except InferlError as error:
-            typer.echo(f"inferl: {error}", err=True)
-            raise typer.Exit(2) from None
-
-
-app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"inferl {inferl.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _inferl(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Error bars on a policy's value, updated with every transition.
-
-    Begin with:  [bold]inferl demo[/bold]
-    """
-
-
-@app.command()
 def demo(
     episodes: Annotated[int, typer.Option(min=FEWEST, help="Number of episodes to watch.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
@@ -220,8 +183,3 @@ def _check_picture(picture: Path) -> None:
         raise SettingError(f"cannot draw {picture}: its name must end in {', '.join(PICTURES)}")
     if not os.access(picture.parent, os.W_OK):
         raise SettingError(f"cannot draw {picture}: there is no folder {picture.parent}, or it cannot be written to")
-
-
-def main() -> None:
-    """Run the shell command ``inferl``."""
-    app(prog_name="inferl")

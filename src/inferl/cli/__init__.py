@@ -1,0 +1,70 @@
+"""The shell: ``inferl demo``, ``inferl evaluate`` and their like, a file a command.
+
+What takes long to import is imported inside the commands, so that ``inferl --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import inferl
+from inferl.cli.compare import compare
+from inferl.cli.demo import demo
+from inferl.cli.evaluate import evaluate
+from inferl.cli.resume import resume
+from inferl.cli.rollout import rollout
+from inferl.errors import InferlError
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """Commands whose expected errors are one line, not a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InferlError as error:
+            typer.echo(f"inferl: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(2) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read our output has left
+                raise
+            typer.echo(f"inferl: {error}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"inferl {inferl.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _inferl(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Error bars on a policy's value, updated with every transition.
+
+    Begin with:  [bold]inferl demo[/bold]
+
+    Exit codes: 0 done, 1 a gate (--require-...) was not met, 2 bad input.
+    """
+
+
+for _command in (demo, evaluate, rollout, resume, compare):
+    app.command()(_command)
+
+
+def main() -> None:
+    """Run the shell command ``inferl``."""
+    app(prog_name="inferl")

@@ -1,0 +1,177 @@
+"""From the options of a command to a source and an evaluator."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferl.errors import SettingError
+
+if TYPE_CHECKING:
+    from inferl.evaluator import Evaluator
+    from inferl.sources import Rollout, Table
+
+__all__ = ["check_checkpoint", "make_evaluator", "make_rollout", "make_table", "parsed_target", "stored"]
+
+_COLUMNS = (
+    *("features", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
+    *("behaviour_probability", "behaviour_log_probability"),
+    *("target_probability", "target_log_probability", "ratio"),
+)
+_PLAIN = ("n_states", "discount", "clip", "interleaved", "gaps", "skip_bad")
+
+
+def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, Any]:
+    """Keep the options that make a run what it is, as values that a run file can hold."""
+    kept = {name: value for name, value in params.items() if name not in leave_out and value is not None}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+
+
+def check_checkpoint(path: Path | None) -> None:
+    """Refuse a place where a run file cannot be written before the work is done, not after it."""
+    if path is not None and not os.access(path.absolute().parent, os.W_OK):
+        raise SettingError(f"cannot write {path}: there is no folder {path.parent}, or it cannot be written to")
+
+
+def make_table(options: Mapping[str, Any]) -> Table:
+    """Open the log that the options of ``inferl evaluate`` describe."""
+    from inferl.sources import table
+
+    said: dict[str, Any] = {name: _columns(options[name]) for name in _COLUMNS if name in options}
+    plain = {name: options[name] for name in _PLAIN if name in options}
+    return table(options["file"], **said, **plain)
+
+
+def _columns(text: str) -> str | tuple[str, ...] | None:
+    """Read ``a``, ``a,b``, ``a,`` (a list of one) or ``none``."""
+    if text == "none":
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else text
+
+
+def make_evaluator(options: Mapping[str, Any], dimension: int, n_policies: int = 1) -> Evaluator:
+    """Build the evaluator; for several target policies, one that solves for all at once."""
+    import inferl
+
+    name, trace, steps = options["algorithm"], options["trace"], options["steps"]
+    if trace and name not in ("td", "emphatic"):
+        raise SettingError(f"{name} has no trace; leave --trace out, or take td or emphatic")
+    if steps != 1 and name != "nstep":
+        raise SettingError(f"--steps is for nstep, not for {name}")
+    kinds: dict[str, Any] = {
+        "td": inferl.TD,
+        "nstep": inferl.NStepTD,
+        "gtd": inferl.GTD,
+        "gtd2": inferl.GTD2,
+        "tdc": inferl.TDC,
+        "emphatic": inferl.EmphaticTD,
+        "q": inferl.QEvaluation,
+    }
+    settings = {"trace": trace} if trace else {"n": steps} if name == "nstep" else {}
+    algorithm = kinds[name](dimension, **settings)
+    whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
+    return inferl.Evaluator(whole, _method(options))
+
+
+def _method(options: Mapping[str, Any]) -> Any:
+    import inferl
+
+    if options["method"] == "least-squares":
+        if "step_size" in options:
+            raise SettingError("least squares has no step size; leave --step-size out, or say --method bootstrap")
+        return inferl.LeastSquares()
+    if "step_size" not in options:
+        raise SettingError("the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares")
+    clock: Any = {"step": "step", "block": inferl.Blocks(), "episode": "episode"}[options["clock"]]
+    return inferl.OnlineBootstrap(
+        inferl.Polynomial(options["step_size"]),
+        n_replicas=options["replicas"],
+        multipliers=inferl.Multipliers(clock=clock),
+        seed=options["seed"],
+    )
+
+
+def parsed_target(text: str) -> Any:
+    """Read ``start``, the number of a state, or features.
+
+    >>> parsed_target("start"), parsed_target("3"), parsed_target("0.5,1")
+    ('start', 3, array([0.5, 1. ]))
+    """
+    import numpy as np
+
+    if text == "start":
+        return text
+    try:
+        return np.array([float(part) for part in text.split(",") if part]) if not text.isdecimal() else int(text)
+    except ValueError:
+        raise SettingError(f"target is {text!r}; say start, the number of a state, or features such as 0.1,2") from None
+
+
+def make_rollout(options: Mapping[str, Any]) -> Rollout:
+    """Open the environment that the options of ``inferl rollout`` describe."""
+    from inferl.sources import rollout
+    from inferl.sources.steps import import_gymnasium
+
+    gymnasium = import_gymnasium()
+    settings = dict(_setting(text) for text in options.get("env_option", ()))
+    try:
+        env = gymnasium.make(options["env"], **settings)
+    except (gymnasium.error.Error, TypeError) as error:
+        raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
+    policy = _uniform(env, options["seed"]) if options["policy"] == "random" else _imported(options["policy"])
+    features = _imported(options["features"]) if "features" in options else _usual_features(env)
+    return rollout(env, policy, features, options["discount"], seed=options["seed"])
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"--env-option is {text!r}; write name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _imported(text: str) -> Any:
+    """Import ``module:name``, also from the current folder."""
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise SettingError(f"{text!r} is no place to import from; write module:name, for example my_policy:act")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SettingError(f"cannot import {text}: {error}") from None
+
+
+def _uniform(env: Any, seed: int) -> Any:
+    import numpy as np
+
+    from inferl.policies import Probabilities
+
+    space = env.action_space
+    if hasattr(space, "n"):
+        return Probabilities(lambda observation: np.full(space.n, 1 / space.n))
+    space.seed(seed)
+    return lambda observation: space.sample()
+
+
+def _usual_features(env: Any) -> Any:
+    """Choose the table of a finite space; else the numbers observed, and a constant."""
+    import numpy as np
+
+    from inferl.features import Function, WithIntercept
+
+    space = env.observation_space
+    if hasattr(space, "n"):
+        return space
+    if space.shape is None or len(space.shape) != 1:
+        raise SettingError(f"observations of {space} are no vectors; say --features module:name")
+    return WithIntercept(Function(lambda observations: np.asarray(observations, np.float64), int(space.shape[0])))

@@ -1,0 +1,62 @@
+"""``inferl compare``: the difference of two runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inferl.cli.options import JSONLines, Level, RequireLower, RequireWidth
+
+if TYPE_CHECKING:
+    from inferl.runs import Run
+
+__all__ = ["compare"]
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A run file.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another, of other data.")],
+    level: Level = 0.95,
+    json_lines: JSONLines = False,
+    require_lower: RequireLower = None,
+    require_width: RequireWidth = None,
+) -> None:
+    """Compare two independent runs: the value of A minus that of B.
+
+    The standard error is sqrt(s1^2 + s2^2), with Welch's degrees of freedom.
+    Two policies on one log are not independent: evaluate them at once, with
+    inferl evaluate --ratio a,b.
+
+    [bold]inferl compare new.run old.run --require-lower 0[/bold]
+    """
+    from inferl.cli.following import as_json, judge
+    from inferl.interval import check_level
+    from inferl.runs import Run, difference
+
+    check_level(level)
+    runs = Run.load(first), Run.load(second)
+    _refuse_dependent(*runs)
+    found = difference(*runs, level)
+    if json_lines:
+        typer.echo(as_json({**found.interval.to_dict(), "freedom": found.freedom}))
+    else:
+        for path, run in zip((first, second), runs, strict=True):
+            typer.echo(f"{path}: {str(run.interval(level=level)).splitlines()[0]}")
+        typer.echo(str(found))
+        for note in found.interval.notes:
+            typer.echo(f"note: {note}")
+    judge(found.interval, require_lower, require_width)
+
+
+def _refuse_dependent(one: Run, other: Run) -> None:
+    from inferl.errors import SettingError
+
+    if one.command == other.command == "evaluate" and one.options["file"] == other.options["file"] != "-":
+        raise SettingError(
+            f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
+            "with several columns: inferl evaluate --ratio a,b"
+        )
+    if one.command == other.command == "rollout" and one.options["seed"] == other.options["seed"]:
+        raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -1,0 +1,101 @@
+"""``inferl rollout``: the value of a policy as it acts in an environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inferl.cli.evaluate import MOMENTARY
+from inferl.cli.options import (
+    AlgorithmName,
+    Checkpoint,
+    Clock,
+    Discount,
+    Every,
+    JSONLines,
+    Level,
+    MethodName,
+    Replicas,
+    RequireLower,
+    RequireWidth,
+    Seed,
+    Steps,
+    StepSize,
+    Target,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from inferl.runs import Run
+
+__all__ = ["play_on", "rollout"]
+
+_PANEL = "World"
+
+
+def rollout(
+    ctx: typer.Context,
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Id of a Gymnasium environment.")],
+    policy: Annotated[
+        str, typer.Option(help="module:name of a policy (function, table or model), or random.", rich_help_panel=_PANEL)
+    ] = "random",
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.", rich_help_panel=_PANEL)] = 100,
+    features: Annotated[
+        str | None,
+        typer.Option(help="module:name of a feature map; else states, or the numbers seen.", rich_help_panel=_PANEL),
+    ] = None,
+    env_option: Annotated[
+        list[str] | None,
+        typer.Option(help="name=value for the environment; may be repeated.", rich_help_panel=_PANEL),
+    ] = None,
+    discount: Discount = 0.99,
+    algorithm: AlgorithmName = "td",
+    trace: Trace = 0.0,
+    steps: Steps = 1,
+    method: MethodName = "least-squares",
+    step_size: StepSize = None,
+    replicas: Replicas = 200,
+    clock: Clock = "step",
+    seed: Seed = 0,
+    target: Target = "start",
+    level: Level = 0.95,
+    json_lines: JSONLines = False,
+    require_lower: RequireLower = None,
+    require_width: RequireWidth = None,
+    checkpoint: Checkpoint = None,
+    every: Every = 10_000,
+) -> None:
+    """Let a policy act in a Gymnasium environment, and evaluate it.
+
+    [bold]inferl rollout FrozenLake-v1 --episodes 1000[/bold]
+
+    [bold]inferl rollout FrozenLake-v1 --env-option map_name=8x8 --policy my_policy:act --json[/bold]
+
+    [bold]inferl rollout CartPole-v1 --policy my_model:model --require-width 2[/bold]
+    """
+    from inferl.cli.building import check_checkpoint, make_evaluator, make_rollout, parsed_target, stored
+    from inferl.cli.following import answer
+    from inferl.interval import check_level
+    from inferl.runs import Run
+
+    check_level(level)
+    check_checkpoint(checkpoint)
+    options = stored(ctx.params, MOMENTARY)
+    source = make_rollout(options)
+    run = Run(make_evaluator(options, source.features.dimension), "rollout", options, parsed_target(target), level)
+    play_on(run, checkpoint, json_lines)
+    answer(run, {}, json_lines, require_lower, require_width)
+
+
+def play_on(run: Run, checkpoint: Path | None, json_lines: bool) -> None:
+    """Play the episodes that are missing; those played before are played again first, and not counted twice."""
+    from inferl.cli.building import make_rollout
+    from inferl.cli.following import follow
+
+    source = make_rollout(run.options)
+    for _ in source.take(steps=run.evaluator.n):
+        pass
+    missing = run.options["episodes"] - run.evaluator.episodes
+    follow(run, source.take(episodes=missing), lambda: (None, source.start()), checkpoint, json_lines)

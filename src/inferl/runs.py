@@ -1,0 +1,225 @@
+"""Runs: an evaluation that can be put away and taken up again. A run file holds all of it.
+
+It is one checkpoint, written at once or not at all: the evaluator, the target, the readings over time, the position in
+the source, and the options from which the source is made again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from inferl.algorithms import Stack
+from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl.diagnostics import Report
+from inferl.errors import CheckpointMismatchError, CheckpointVersionError, SettingError
+from inferl.evaluator import Evaluator, EvaluatorState
+from inferl.interval import Interval, normal
+from inferl.rows import Floats
+from inferl.sources.logs.decoding import LogRows
+from inferl.sources.logs.labelling import Labelling
+from inferl.sources.logs.pairing import Pairing
+from inferl.sources.logs.table import Progress
+from inferl.sources.starts import Starts
+from inferl.storable import STORABLE
+
+__all__ = ["Difference", "Reading", "Run", "difference"]
+
+VERSION = 1  # of what a run file holds; the checkpoint has a version of its own
+SPACING = 1.25  # readings are taken when the data have grown by this factor
+_STORED = (Progress, Pairing, Labelling, LogRows, Starts)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """An interval as it was at some time; arrays with one entry a target policy."""
+
+    n: int  # transitions
+    estimate: Floats  # (m,)
+    lower: Floats  # (m,)
+    upper: Floats  # (m,)
+    standard_error: Floats  # (m,)
+
+
+@dataclass(eq=False)
+class Run:
+    """An evaluation under way.
+
+    Attributes
+    ----------
+    evaluator
+        What has been learned.
+    command, options
+        How the source is made again.
+    target
+        A state's number, a vector of features, or ``"start"``: the observed starts.
+    level
+        Of the interval.
+    position
+        Of the source, in its own terms.
+    starts
+        Episode starts observed so far.
+    readings
+        Intervals over time.
+    complete
+        Whether the source has been read to its end.
+
+    Examples
+    --------
+    >>> from inferl import TD, Transitions
+    >>> coin = np.random.default_rng(1).integers(2, size=2000)
+    >>> run = Run(Evaluator(TD(1)), target=0)
+    >>> run.take(Transitions(0 * coin, coin, 0 * coin, 0.9))
+    >>> print(run.interval())
+    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    >>> with TemporaryDirectory() as folder:
+    ...     run.save(f"{folder}/coin.run")
+    ...     print(Run.load(f"{folder}/coin.run").interval())
+    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    """
+
+    evaluator: Evaluator
+    command: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    target: Any = "start"
+    level: float = 0.95
+    position: Any = None
+    starts: Starts = field(default_factory=Starts)
+    readings: tuple[Reading, ...] = ()
+    complete: bool = False
+
+    def take(self, chunk: Any, position: Any = None, starts: Starts | None = None) -> None:
+        """Take in a chunk, and where it leaves the source; read the interval if it is time."""
+        self.evaluator.update(chunk)
+        self.move(position, starts)
+        if not self.readings or self.evaluator.n >= SPACING * self.readings[-1].n:
+            self.read()
+
+    def move(self, position: Any, starts: Starts | None = None) -> None:
+        """Note where the source stands."""
+        self.position = position
+        self.starts = self.starts if starts is None else starts
+
+    def read(self) -> None:
+        """Put the interval as it is now among the readings."""
+        now = self.interval()
+        if not self.readings or self.readings[-1].n < now.n:
+            columns = (now.estimate, now.lower, now.upper, now.standard_error)
+            self.readings += (Reading(now.n, *(np.atleast_1d(np.asarray(column, float)) for column in columns)),)
+
+    def interval(self, kind: str | None = None, level: float | None = None) -> Interval:
+        """Return the interval for the target."""
+        return self.evaluator.interval(self._along(), self.level if level is None else level, kind)
+
+    def differences(self) -> Interval | None:
+        """Return each policy's value minus that of the first, from the same data; None for a single policy."""
+        rows = self._along()
+        if not isinstance(self.evaluator.algorithm, Stack):
+            return None
+        return self.evaluator.interval(rows[1:] - rows[:1], self.level)
+
+    def report(self) -> Report:
+        """Return the interval with all checks; it says what the target is."""
+        report = self.evaluator.report(self._along(), self.level)
+        meaning = self.starts.words if self._at_start() else f"target {self.target}"
+        return Report(report.interval, report.checks, {"for": meaning, **report.facts})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to one file; a crash leaves the old file or the new one."""
+        with TemporaryDirectory() as folder:
+            inside = Path(folder) / "evaluator"
+            self.evaluator.save(inside)
+            evaluator = np.frombuffer(inside.read_bytes(), np.uint8)
+        names = ("command", "options", "target", "level", "position", "starts", "readings", "complete")
+        content = {"run": VERSION, "evaluator": evaluator} | {name: getattr(self, name) for name in names}
+        write_checkpoint(path, content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """Read a run back."""
+        content = read_checkpoint(path, (*_STORED, Reading, *STORABLE, EvaluatorState))  # the latter, to name them
+        if not isinstance(content, dict) or "run" not in content:
+            raise CheckpointMismatchError(f"{path} is a checkpoint, but not of a run")
+        if content.pop("run") != VERSION:
+            raise CheckpointVersionError(f"{path} is a run of another version of inferl; run the evaluation again")
+        with TemporaryDirectory() as folder:
+            inside = Path(folder) / "evaluator"
+            inside.write_bytes(content.pop("evaluator").tobytes())
+            return cls(Evaluator.load(inside), **content)
+
+    def _at_start(self) -> bool:
+        return isinstance(self.target, str)
+
+    def _along(self) -> Any:
+        """Return the target as the evaluator takes it: for several policies, a row for each."""
+        algorithm = self.evaluator.algorithm
+        target = np.asarray(self.starts) if self._at_start() else self.target
+        if not isinstance(algorithm, Stack):
+            return target
+        vector = np.asarray(target)
+        if vector.ndim == 0:
+            vector = algorithm.parts[0].state_vector(int(vector))
+        return np.kron(np.eye(len(algorithm.parts)), vector)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of the values of two independent runs, the first minus the second.
+
+    Attributes
+    ----------
+    interval
+        estimate +- t x sqrt(s1^2 + s2^2).
+    freedom
+        Degrees of freedom of t, after Welch.
+    """
+
+    interval: Interval
+    freedom: float
+
+    def __str__(self) -> str:
+        one = self.interval
+        if one.lower > 0 or one.upper < 0:
+            verdict = f"the first is {'larger' if one.lower > 0 else 'smaller'}"
+        else:
+            verdict = "the data do not tell which is larger"
+        digits = f"{one.estimate:.4g} [{one.lower:.4g}, {one.upper:.4g}]"
+        return (
+            f"difference {digits} at {one.level * 100:g}%: {verdict}\n"
+            f"(for independent runs: standard error sqrt(s1^2 + s2^2) = {one.standard_error:.3g}, "
+            f"{self.freedom:.4g} degrees of freedom after Welch)"
+        )
+
+
+def difference(one: Run, other: Run, level: float = 0.95) -> Difference:
+    """Compare two independent runs: SE^2 = s1^2 + s2^2, and Welch's degrees of freedom.
+
+    >>> from inferl import TD, Transitions
+    >>> runs = []
+    >>> for seed in (0, 1):
+    ...     coin = np.random.default_rng(seed).integers(2, size=2000)
+    ...     runs.append(Run(Evaluator(TD(1)), target=0))
+    ...     runs[-1].take(Transitions(0 * coin, coin + seed, 0 * coin, 0.9))
+    >>> print(difference(*runs))
+    difference -9.855 [-10.17, -9.544] at 95%: the first is smaller
+    (for independent runs: standard error sqrt(s1^2 + s2^2) = 0.159, 918.7 degrees of freedom after Welch)
+    """
+    readings = [run.interval("normal", level) for run in (one, other)]
+    if any(np.ndim(reading.estimate) for reading in readings):
+        raise SettingError("a run of several target policies cannot be compared as a whole; evaluate one at a time")
+    variance = [float(reading.standard_error) ** 2 for reading in readings]
+    freedom = [reading.freedom for reading in readings]
+    weight = sum(v**2 / f for v, f in zip(variance, freedom, strict=True))
+    total = sum(variance)
+    welch = total**2 / weight if 0 < weight < np.inf else np.inf
+    estimate = readings[0].estimate - readings[1].estimate
+    error = float(np.sqrt(total))
+    lower, upper = normal(estimate, np.float64(error), level, welch)  # type: ignore[arg-type]
+    n = readings[0].n + readings[1].n
+    notes = tuple(f"{name}: {note}" for name, r in zip(("first", "second"), readings, strict=True) for note in r.notes)
+    return Difference(Interval(estimate, float(lower), float(upper), level, "normal", error, n, notes), welch)

@@ -1,0 +1,162 @@
+"""Columns: which column of a log plays which role, named by the user or recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import EllipsisType
+
+from inferl.errors import SettingError
+
+__all__ = ["CONVENTIONS", "Column", "Columns", "resolve"]
+
+Column = str | EllipsisType | None
+"""A column's name; ``...``: to be recognised by its name; None: there is no such column."""
+
+# The names that others write. Roles of one convention go together: it counts only if its first two columns are there.
+CONVENTIONS: dict[str, dict[str, str]] = {
+    "RLlib": {
+        "features": "obs",
+        "reward": "rewards",
+        "next_features": "new_obs",
+        "action": "actions",
+        "episode": "eps_id",
+        "order": "t",
+        "terminated": "terminateds",
+        "truncated": "truncateds",
+        "behaviour_probability": "action_prob",
+        "behaviour_log_probability": "action_logp",
+    },
+    "D4RL": {
+        "features": "observations",
+        "reward": "rewards",
+        "next_features": "next_observations",
+        "action": "actions",
+        "terminated": "terminals",
+        "truncated": "timeouts",
+        "behaviour_log_probability": "infos/action_log_probs",
+    },
+    "LeRobot": {"episode": "episode_index", "order": "frame_index"},
+}
+# Words that mean the same to everybody; each counts alone.
+PLAIN = {name: name for name in ("reward", "action", "episode", "terminated", "truncated")}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a log by role; None or empty where a log has none."""
+
+    features: str | tuple[str, ...]  # one column, of lists or of states; or several, of numbers
+    reward: str
+    next_features: str | tuple[str, ...] | None = None
+    action: str | None = None
+    episode: str | None = None
+    order: str | None = None
+    terminated: str | None = None
+    truncated: str | None = None
+    stream: str | None = None
+    behaviour_probability: str | None = None
+    behaviour_log_probability: str | None = None
+    target_probability: tuple[str, ...] = ()
+    target_log_probability: tuple[str, ...] = ()
+    ratio: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that must be read, each once."""
+        found: dict[str, None] = {}
+        for _, columns in self._used():
+            found.update(dict.fromkeys((columns,) if isinstance(columns, str) else columns))
+        return list(found)
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{role}={columns if isinstance(columns, str) else '+'.join(columns)}" for role, columns in self._used()
+        )
+
+    def _used(self) -> list[tuple[str, str | tuple[str, ...]]]:
+        return [(f.name, value) for f in fields(self) if (value := getattr(self, f.name))]
+
+
+def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, policy: bool = False) -> Columns:
+    """Turn what the user said of each role into columns that the log has.
+
+    Parameters
+    ----------
+    wanted
+        For each role a name, several names, ``...`` (recognise it) or None (there is none).
+    available
+        The columns of the log.
+    log
+        Its name, for messages.
+    policy
+        Whether the target policy is a function or a table, so that the actions must be read.
+
+    >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
+    features=obs, reward=rewards
+    """
+    known = _recognised(available)
+    found = {role: known.get(role) if value is ... else value for role, value in wanted.items()}
+    columns = {role: _as_names(role, value) for role, value in found.items()}
+    for role in ("features", "reward"):
+        if not columns.get(role):
+            raise SettingError(f"{log}: say which column holds the {role}, with {role}=; {_choice(available)}")
+    for role, value in columns.items():
+        for name in (value,) if isinstance(value, str) else value or ():
+            if name not in available:
+                raise SettingError(f"{log}: there is no column {name!r} ({role}); {_choice(available)}")
+    _settle_ratios(wanted, columns, policy)
+    return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
+
+
+def _recognised(available: Sequence[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for names in (*CONVENTIONS.values(), PLAIN):
+        if names is PLAIN or set(list(names.values())[:2]) <= set(available):
+            known = {role: name for role, name in names.items() if name in available} | known
+    return known
+
+
+def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
+    many = ("target_probability", "target_log_probability", "ratio")
+    if value is None or value == "" or value == []:
+        return () if role in many else None
+    if isinstance(value, str):
+        return (value,) if role in many else value
+    if isinstance(value, Sequence) and role in ("features", "next_features", *many):
+        names = tuple(value)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise SettingError(f"{role} is {value!r}; expected the name of a column")
+
+
+def _settle_ratios(
+    wanted: Mapping[str, object], columns: dict[str, str | tuple[str, ...] | None], policy: bool
+) -> None:
+    """Keep one way to get ratios, and refuse half of one."""
+    behaviour = ("behaviour_probability", "behaviour_log_probability")
+    said = [role for role in behaviour if wanted.get(role) not in (..., None)]
+    target = [role for role in ("target_probability", "target_log_probability") if columns.get(role)]
+    if policy:
+        target.append("target_probability")
+    if len(said) > 1 or len(target) > 1:
+        raise SettingError(f"both {' and '.join(said if len(said) > 1 else target)} are given; one is enough")
+    if columns.get("ratio"):
+        if said or target:
+            raise SettingError(f"ratio is given and so is {(said + target)[0]}; give the ratio or both probabilities")
+    elif said and not target:
+        raise SettingError(f"{said[0]} is given, but no target_probability; without both, leave both out (on-policy)")
+    elif target and not any(columns.get(role) for role in behaviour):
+        raise SettingError(f"{target[0]} is given, but no behaviour_probability: ratios need both")
+    keep = (
+        said[0] if said else "behaviour_log_probability" if columns.get("behaviour_log_probability") else behaviour[0]
+    )
+    for role in behaviour:
+        if role != keep or not target:
+            columns[role] = None
+    if not policy:
+        columns["action"] = None  # nobody asks for it
+
+
+def _choice(available: Sequence[str]) -> str:
+    return f"the log has the columns {', '.join(available)}"

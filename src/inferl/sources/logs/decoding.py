@@ -1,0 +1,182 @@
+"""Decoding: a record batch becomes rows of plain numbers; each value that no transition can have is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import SettingError
+from inferl.rows import Bools, Floats, Integers, Rows
+from inferl.sources.logs.columns import Columns
+from inferl.sources.logs.faults import DROP, Faults
+from inferl.sources.logs.lines import Piece
+from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, numbers, times, vectors
+
+__all__ = ["Decoder", "LogRows"]
+
+LABEL = "repair the label, or drop the row"
+
+
+@dataclass(frozen=True, eq=False)
+class LogRows(Rows):
+    """Rows of a log, decoded but not yet paired with their next states."""
+
+    row: Integers  # (T,) number in the log, from 1
+    features: Floats | Integers  # (T, d), or (T,) states of a table
+    next_features: Floats | Integers | None  # the same, where the log has them
+    rewards: Floats  # (T,)
+    ratios: Floats  # (T,) or (T, m)
+    terminated: Bools  # (T,)
+    ended: Bools  # (T,) terminated or truncated
+    group: Integers  # (T,) rows of one group follow each other in time
+    episode: Integers  # (T,) code of the label
+    labelled: Bools  # (T,) group and episode can be read
+    order: Floats  # (T,) NaN where there is none
+    counted: Bools  # (T,) the order counts steps, so that a gap means missing rows
+    bad: Bools  # (T,)
+    cut: Bools  # (T,) rows are missing before this one
+    segment: Integers  # (T,) number of the unbroken part of an episode, -1 until known
+    stream: Integers  # (T,) label for the evaluator, -1 until known
+
+
+# From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).
+Ratios = Callable[[Any, Columns, Faults, Any], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """How to read the columns of a log."""
+
+    columns: Columns
+    ratios: Ratios
+    n_states: int | None
+    interleaved: bool
+    gaps: bool
+
+    def decode(self, piece: Piece, first_row: int, dimension: int) -> tuple[LogRows, Faults]:
+        """Decode a piece whose first row has the number `first_row`; vectors have length `dimension`, 0: unknown."""
+        batch, columns = piece.batch, self.columns
+        n = len(batch)
+        faults = Faults(first_row, n)
+        # Of several episodes at once, a row whose episode is unknown could belong to any: it cannot be skipped.
+        single = not self.interleaved and columns.stream is None
+        for place, (value, problem) in piece.broken.items():
+            faults.note(np.arange(n) == place, "", {place: value}, problem, skip=single)
+        episode, labelled = _labels(batch, columns.episode, faults, single)
+        group, grouped = _labels(batch, columns.stream, faults, single)
+        features = self._features(batch, columns.features, faults, dimension)
+        terminated = _flags(batch, columns.terminated, faults)
+        ended = terminated | _flags(batch, columns.truncated, faults)
+        after = None
+        if columns.next_features is not None:
+            width = 0 if features.ndim == 1 else features.shape[1]
+            after = self._features(batch, columns.next_features, faults, width, unless=terminated)
+            if terminated.any():  # what follows a termination counts for nothing, whatever the log says
+                after = np.where(terminated if after.ndim == 1 else terminated[:, None], features, after)
+        rewards = _finite(batch, columns.reward, faults)
+        order, counted = self._order(batch, faults)
+        ratios = self.ratios(batch, columns, faults, features)
+        bad = faults.bad
+        if bad.any():  # harmless values, so that arithmetic can go on
+            features, rewards, ratios = _without(features, bad, 0), _without(rewards, bad, 0), _without(ratios, bad, 1)
+            after = None if after is None else _without(after, bad, 0)
+        none = np.full(n, -1, np.int64)
+        rows = LogRows(
+            row=first_row + np.arange(n),
+            features=features,
+            next_features=after,
+            rewards=rewards,
+            ratios=ratios,
+            terminated=terminated,
+            ended=ended,
+            group=episode if self.interleaved else group,
+            episode=episode,
+            labelled=labelled & grouped,
+            order=order,
+            counted=counted,
+            bad=bad,
+            cut=np.zeros(n, np.bool_),
+            segment=none,
+            stream=none,
+        )
+        return rows, faults
+
+    def _features(
+        self, batch: Any, columns: str | tuple[str, ...], faults: Faults, dimension: int, unless: Bools | None = None
+    ) -> Any:
+        """Read vectors (T, d) or states (T,); nothing need be there where `unless` is set."""
+        if isinstance(columns, tuple):
+            return np.stack([_finite(batch, column, faults, unless) for column in columns], axis=1)
+        values = column_of(batch, columns)
+        needed = np.ones(len(batch), np.bool_) if unless is None else ~unless
+        if self.n_states is not None:
+            states, whole = integers(values)
+            wrong = ~(whole & (states >= 0) & (states < self.n_states)) & needed
+            remedy = f"states are 0 to {self.n_states - 1}; enlarge the table (n_states), or repair the row"
+            faults.note(wrong, columns, values, f"is no state of the table of {self.n_states}", remedy)
+            return states
+        kind, example = kind_of(values), next((x for x in values[:1].to_pylist() if x is not None), "")
+        if kind == "list" or (kind == "text" and str(example).startswith("[")):
+            rows, fits = vectors(values, dimension)
+            expected = f"is no vector of {rows.shape[1]} numbers, as the first row has"
+            faults.note(~fits & needed, columns, values, expected)
+            faults.note(~np.isfinite(rows).all(axis=1) & needed, columns, values, "has entries that are not finite")
+            return rows
+        if kind == "integer" or (kind == "text" and str(example).strip().isdecimal()):
+            raise SettingError(
+                f"column {columns!r} holds whole numbers: say n_states if they are the states of a table, or "
+                f"give a list, [{columns!r}], if they are one numeric feature"
+            )
+        return _finite(batch, columns, faults, unless)[:, None]
+
+    def _order(self, batch: Any, faults: Faults) -> tuple[Floats, Bools]:
+        """Read the order as numbers, and say where it counts steps: whole numbers do, times do not."""
+        column, never = self.columns.order, np.zeros(len(batch), np.bool_)
+        if column is None:
+            return np.full(len(batch), np.nan), never
+        values = column_of(batch, column)
+        clock = times(values)
+        if clock is not None:
+            faults.note(np.isnan(clock), column, values, "is no time", LABEL)
+            return clock, never
+        order = _finite(batch, column, faults)
+        return np.where(np.isfinite(order), order, np.nan), never if self.gaps else order == np.floor(order)
+
+
+def _finite(batch: Any, column: str, faults: Faults, unless: Bools | None = None) -> Floats:
+    values = column_of(batch, column)
+    try:
+        read = numbers(values)
+    except SettingError as error:
+        raise SettingError(f"column {column!r}: {error}") from None
+    wrong = ~np.isfinite(read)
+    faults.note(wrong if unless is None else wrong & ~unless, column, values, "is not a finite number")
+    return read
+
+
+def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:
+    if column is None:
+        return np.zeros(len(batch), np.bool_)
+    values = column_of(batch, column)
+    read, readable = flags(values)
+    faults.note(~readable, column, values, "is neither true nor false", "write 0 or 1; " + DROP)
+    return read
+
+
+def _labels(batch: Any, column: str | None, faults: Faults, skip: bool) -> tuple[Integers, Bools]:
+    if column is None:
+        return np.zeros(len(batch), np.int64), np.ones(len(batch), np.bool_)
+    values = column_of(batch, column)
+    codes, readable = labels(values)
+    remedy = DROP if skip else LABEL + " (it cannot be skipped: whose rows it parts is unknown)"
+    faults.note(~readable, column, values, "is no label, neither a whole number nor text", remedy, skip)
+    return codes, readable
+
+
+def _without(array: Any, bad: Bools, value: float) -> Any:
+    new = np.array(array)
+    new[bad] = value
+    return new

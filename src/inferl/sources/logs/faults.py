@@ -1,0 +1,71 @@
+"""Faults: what is wrong with a row of a log, in words that name the place and the remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import DataError
+from inferl.rows import Bools
+
+__all__ = ["DROP", "Fault", "Faults", "shown"]
+
+DROP = "repair or drop the row, or go on over it with skip_bad"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One bad row.
+
+    >>> print(Fault(17, "reward", "nan", "is not a finite number").error("log.csv"))
+    log.csv, row 17, column 'reward': nan is not a finite number; repair or drop the row, or go on over it with skip_bad
+    """
+
+    row: int  # of the log, from 1
+    column: str
+    value: str
+    problem: str
+    remedy: str = DROP
+    skippable: bool = True
+
+    def error(self, log: str, skipped: int = 0) -> DataError:
+        """Say it; `skipped` rows were bad before and allowed for."""
+        before = f"{skipped} bad rows were skipped, as many as allowed; then " if skipped and self.skippable else ""
+        column = f", column {self.column!r}" if self.column else ""
+        return DataError(f"{before}{log}, row {self.row}{column}: {self.value} {self.problem}; {self.remedy}")
+
+
+@dataclass(eq=False)
+class Faults:
+    """The faults found in one batch, the first of each row."""
+
+    first_row: int  # number in the log of the batch's first row
+    size: int
+    found: dict[int, Fault] = field(default_factory=dict)  # by place in the batch
+    bad: Bools = field(init=False)  # (size,)
+
+    def __post_init__(self) -> None:
+        self.bad = np.zeros(self.size, np.bool_)
+
+    def note(self, wrong: Bools, column: str, values: Any, problem: str, remedy: str = DROP, skip: bool = True) -> None:
+        """Note the rows where `wrong` is set; `values` (Arrow or NumPy) are what they hold."""
+        if not wrong.any():
+            return
+        for place in np.flatnonzero(wrong & ~self.bad).tolist():
+            self.found[place] = Fault(self.first_row + place, column, shown(values[place]), problem, remedy, skip)
+        self.bad |= wrong
+
+
+def shown(value: Any) -> str:
+    """Write a value of Arrow, NumPy or Python as in a message.
+
+    >>> shown(np.float64(0.5)), shown("a"), shown(None)
+    ('0.5', "'a'", 'null')
+    """
+    plain = value.as_py() if hasattr(value, "as_py") else value
+    if plain is None:
+        return "null"
+    text = str(plain.item() if isinstance(plain, np.generic) else plain) if not isinstance(plain, str) else repr(plain)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,132 @@
+"""Labelling: where episodes begin in a log, and the labels by which an evaluator keeps them apart.
+
+Traces and blocks run along a *stream* of the evaluator. Rows of one group follow each other, so a group is a stream.
+Where episodes are interleaved, each open one needs a stream of its own; when it ends, the next to begin takes it over,
+so there are never more streams than episodes open at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from inferl.errors import DataError
+from inferl.rows import Bools, Floats, Integers
+from inferl.sources.logs.decoding import LogRows
+from inferl.streams import MAX_STREAMS
+
+__all__ = ["Labelling", "arrangement", "follows", "linked_to_previous"]
+
+RECENT = MAX_STREAMS  # episodes whose labels are remembered, to notice one that comes back
+_MIX = np.int64(-7046029254386353131)  # an odd number: labels of different groups do not meet
+
+
+def arrangement(rows: LogRows) -> Integers | None:
+    """Bring the rows of each group behind each other, in order of time; None if they are."""
+    if (rows.group == rows.group[0]).all():
+        return None
+    return np.argsort(rows.group, kind="stable")
+
+
+def follows(rows: LogRows) -> Bools:
+    """Say which of arranged rows continue the episode of the row before them."""
+    same = (rows.group[1:] == rows.group[:-1]) & (rows.episode[1:] == rows.episode[:-1]) & ~rows.ended[:-1]
+    return np.concatenate([[False], same])
+
+
+def linked_to_previous(rows: LogRows, following: Bools) -> Bools:
+    """Say which rows are the next step of the row before them: nothing is missing between, and both are sound."""
+    after_bad = np.concatenate([[True], rows.bad[:-1]])
+    return np.asarray(following & ~rows.cut & ~rows.bad & ~after_bad)
+
+
+@dataclass(eq=False)
+class Labelling:
+    """What must be remembered of a log's episodes; changed as rows are labelled."""
+
+    named: bool  # the log has episode labels
+    interleaved: bool
+    episodes: int = 0  # begun
+    segments: int = 0  # unbroken parts of episodes begun
+    recent: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # labels of the latest episodes
+    streams: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # groups in order of appearance
+
+    def returning(self, rows: LogRows, begins: Integers) -> Integers:
+        """Find those of the rows `begins`, in the order of the log, whose episode's label was there before."""
+        if not self.named or begins.size == 0:
+            return begins[:0]
+        label = np.concatenate([self.recent, _mixed(rows, begins)])
+        order = np.argsort(label, kind="stable")
+        again = (label[order][1:] == label[order][:-1]) & (np.diff(order) <= RECENT)
+        back: Integers = np.sort(order[1:][again]) - len(self.recent)
+        return begins[back[back >= 0]]
+
+    def label(self, rows: LogRows, new: Bools, following: Bools) -> tuple[LogRows, Floats | Integers]:
+        """Number the segments of arranged rows, give them streams, and return the features of episode starts."""
+        linked = linked_to_previous(rows, following)
+        begins = _in_log_order(rows, new & ~following)
+        opens = new & ~linked & ~rows.bad
+        segment = rows.segment.copy()
+        segment[_in_log_order(rows, opens)] = self.segments + np.arange(np.count_nonzero(opens))
+        stream = self._streams(rows, new, begins, following)
+        self.segments += int(np.count_nonzero(opens))
+        self.episodes += len(begins)
+        if self.named:
+            self.recent = np.concatenate([self.recent, _mixed(rows, begins)])[-RECENT:]
+        source = np.maximum.accumulate(np.where(opens | ~new, np.arange(len(rows)), 0))
+        labelled = replace(rows, segment=segment[source], stream=stream)
+        return labelled, rows.features[begins[~rows.bad[begins]]]
+
+    def _streams(self, rows: LogRows, new: Bools, begins: Integers, following: Bools) -> Integers:
+        if self.interleaved:
+            stream = rows.stream.copy()
+            stream[begins] = self._taken_over(rows, new, begins)
+            return stream[np.maximum.accumulate(np.where(~following | ~new, np.arange(len(rows)), 0))]
+        if len(self.streams) == 1 and (rows.group == self.streams[0]).all():  # the common case, and much quicker
+            return np.zeros(len(rows), np.int64)
+        groups, first, inverse = np.unique(rows.group, return_index=True, return_inverse=True)
+        order = np.argsort(rows.row[first])
+        unknown = order[~np.isin(groups[order], self.streams)]
+        self.streams = np.concatenate([self.streams, groups[unknown]])
+        place = {int(group): label for label, group in enumerate(self.streams)}
+        return np.array([place[int(group)] for group in groups], np.int64)[inverse]
+
+    def _taken_over(self, rows: LogRows, new: Bools, begins: Integers) -> list[int]:
+        """Give each episode that begins the smallest stream that no open episode has."""
+        ends = np.flatnonzero(new & rows.ended)
+        events = sorted(
+            (int(rows.row[i]), kind, int(rows.group[i])) for kind, places in enumerate((begins, ends)) for i in places
+        )
+        holder = {int(g): int(s) for g, s in zip(rows.group[~new], rows.stream[~new], strict=True)}
+        free = list(set(range(len(self.streams))) - set(holder.values()))
+        heapify(free)
+        given = []
+        for row, is_end, group in events:
+            if is_end:
+                heappush(free, holder.pop(group))
+                continue
+            if not free:
+                self._refuse_more(row)
+                free = [len(self.streams)]
+                self.streams = np.append(self.streams, len(self.streams))
+            holder[group] = heappop(free)
+            given.append(holder[group])
+        return given
+
+    def _refuse_more(self, row: int) -> None:
+        if len(self.streams) >= MAX_STREAMS:
+            raise DataError(
+                f"row {row}: an episode begins while {MAX_STREAMS} others are open; mark where episodes end "
+                "(terminated, truncated), or sort the log by episode"
+            )
+
+
+def _in_log_order(rows: LogRows, which: Bools) -> Integers:
+    places = np.flatnonzero(which)
+    return places[np.argsort(rows.row[places], kind="stable")]
+
+
+def _mixed(rows: LogRows, places: Integers) -> Integers:
+    return rows.episode[places] + _MIX * rows.group[places]

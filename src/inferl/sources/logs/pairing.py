@@ -1,0 +1,90 @@
+"""Pairing: each row of a log meets its next state, which is in the row itself or in the next row of its episode.
+
+Rows of a *group* follow each other in time: the whole log is one group, or each value of a stream column, or, where
+episodes are interleaved, each episode. A row waits until all that it needs has arrived: the next row of its group, and
+without next features the one after that too, because only then it is known whether it was the last with a next state.
+So at most two rows a group are carried from batch to batch, and batches may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from inferl.rows import Bools, Floats, Integers
+from inferl.sources.logs.decoding import LogRows
+from inferl.sources.logs.labelling import Labelling, arrangement, follows, linked_to_previous
+
+__all__ = ["Paired", "Pairing"]
+
+
+class Paired(NamedTuple):
+    """Rows that have met their next states, in the order in which it happened."""
+
+    rows: LogRows
+    next_features: Floats | Integers
+    last: Bools  # (T,) no row of the unbroken part of an episode comes after this one
+    starts: Floats | Integers  # (k, d) or (k,): features of the rows that began an episode
+
+
+@dataclass(eq=False)
+class Pairing:
+    """Rows that wait, and how many were given up; changed as rows are taken."""
+
+    labelling: Labelling
+    waiting: LogRows | None = None
+    dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
+
+    def take(self, rows: LogRows | None, final: bool = False) -> Paired | None:
+        """Take rows that have been admitted; `final`: none will follow."""
+        held = [part for part in (self.waiting, rows) if part is not None and len(part)]
+        if not held:
+            return None
+        n_new = 0 if rows is None else len(rows)
+        joined = LogRows.join(held)
+        order = arrangement(joined)
+        if order is not None:
+            joined = joined[order]
+        new = np.arange(len(joined)) if order is None else order
+        joined, starts = self.labelling.label(joined, new >= len(joined) - n_new, follows(joined))
+        return self._resolved(joined, starts, order is not None, final)
+
+    def _resolved(self, rows: LogRows, starts: Floats | Integers, several: bool, final: bool) -> Paired | None:
+        """Pick the rows about which all is known; the others go on waiting."""
+        n = len(rows)
+        linked = np.r_[linked_to_previous(rows, follows(rows))[1:], False]  # to the next row of its group
+        has_next = np.r_[rows.group[1:] == rows.group[:-1], False]
+        known = rows.ended | has_next  # whether it is linked
+        after = np.minimum(np.arange(n) + 1, n - 1)
+        if rows.next_features is not None:
+            ready = (known | final) & ~rows.bad
+            last = known & ~linked
+            settled_by = np.where(rows.ended, rows.row, rows.row[after])
+            done = known
+        else:
+            alone = rows.terminated & ~rows.bad
+            ready = alone | (linked & (known[after] | final))
+            gives_up = ~linked & ~rows.terminated & ~rows.bad  # of the rows that are known: no next state
+            last = alone | (linked & known[after] & gives_up[after])
+            self.dropped += int(np.sum((known | final) & gives_up))
+            second = np.minimum(after + 1, n - 1)
+            settled_by = np.where(alone, rows.row, np.where(rows.ended[after], rows.row[after], rows.row[second]))
+            done = known & (~linked | known[after])
+        wait = np.flatnonzero(~done)
+        self.waiting = rows[wait] if wait.size and not final else None
+        which = np.flatnonzero(ready)
+        if which.size == 0:
+            return None if len(starts) == 0 else Paired(rows[:0], rows.features[:0], last[:0], starts)
+        if several:  # in the order in which rows were settled, so that it does not matter how the log was batched
+            which = which[np.lexsort((rows.row[which], rows.row[which] if final else settled_by[which]))]
+        out = (
+            rows[int(which[0]) : int(which[-1]) + 1]
+            if which[-1] - which[0] + 1 == len(which) and not several
+            else rows[which]
+        )
+        if out.next_features is not None:
+            return Paired(out, out.next_features, last[which], starts)
+        goes_on = np.where(out.terminated, which, after[which])
+        return Paired(out, rows.features[goes_on], last[which], starts)

@@ -1,0 +1,138 @@
+"""Ratios of target to behaviour probability, from the columns of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import SettingError
+from inferl.rows import Bools, Floats
+from inferl.sources.logs.columns import Columns
+from inferl.sources.logs.faults import DROP, Faults
+from inferl.sources.logs.values import column_of, integers, kind_of, numbers, vectors
+
+__all__ = ["RatioReader", "TargetPolicy"]
+
+TargetPolicy = Callable[[Any, Any], Any]
+"""From features and actions, both with one row a step, to the probabilities (T,) of these actions."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatioReader:
+    """Reads ratios, or computes them; a probability that is none is noted as a fault.
+
+    `policy` is a table (states, actions) of the target's probabilities, or a function.
+    """
+
+    policy: Floats | TargetPolicy | None = None
+
+    def __call__(self, batch: Any, columns: Columns, faults: Faults, features: Any) -> Floats:
+        """Return ratios (T,), or (T, m) for m target policies."""
+        if columns.ratio:
+            return _joined([_ratio(batch, column, faults) for column in columns.ratio])
+        if columns.behaviour_probability or columns.behaviour_log_probability:
+            behaviour, logarithmic = self._behaviour(batch, columns, faults)
+            targets = self._targets(batch, columns, faults, features)
+            return _joined([_quotient(*target, behaviour, logarithmic, faults) for target in targets])
+        return np.ones(len(batch))
+
+    def _behaviour(self, batch: Any, columns: Columns, faults: Faults) -> tuple[Floats, bool]:
+        if columns.behaviour_log_probability:
+            return _log_probability(batch, columns.behaviour_log_probability, faults, taken=True), True
+        assert columns.behaviour_probability is not None
+        return _probability(batch, columns.behaviour_probability, "behaviour", faults, taken=True), False
+
+    def _targets(self, batch: Any, columns: Columns, faults: Faults, features: Any) -> list[tuple[str, Floats, bool]]:
+        """Return (column, values, whether logarithmic) of each target policy."""
+        if self.policy is not None:
+            assert columns.action is not None
+            return [(columns.action, self._asked(batch, columns.action, faults, features), False)]
+        if columns.target_log_probability:
+            names = columns.target_log_probability
+            return [(name, _log_probability(batch, name, faults, taken=False), True) for name in names]
+        names = columns.target_probability
+        return [(name, _probability(batch, name, "target", faults, taken=False), False) for name in names]
+
+    def _asked(self, batch: Any, column: str, faults: Faults, features: Any) -> Floats:
+        """Ask the target policy how probable the actions are."""
+        values = column_of(batch, column)
+        if callable(self.policy):
+            asked = np.asarray(self.policy(features, _actions(values)), np.float64)
+            if asked.shape != (len(batch),):
+                raise SettingError(f"the target policy returned shape {asked.shape} for {len(batch)} rows: one each")
+        else:
+            assert self.policy is not None
+            states, actions = self.policy.shape
+            if features.ndim != 1:
+                raise SettingError("a target policy given as a table needs features that are states (n_states)")
+            chosen, whole = integers(values)
+            wrong = ~(whole & (chosen >= 0) & (chosen < actions))
+            faults.note(wrong, column, values, f"is no action of the target policy, which has {actions}")
+            inside = ~faults.bad & (features < states)
+            asked = np.where(inside, self.policy[np.where(inside, features, 0), np.where(inside, chosen, 0)], 0.0)
+        wrong = ~((asked >= 0) & (asked <= 1)) & ~faults.bad
+        faults.note(wrong, column, asked, "is no probability, and the target policy returned it", "repair the policy")
+        return asked
+
+
+def _actions(values: Any) -> Any:
+    if kind_of(values) == "list":
+        return vectors(values, 0)[0]
+    return integers(values)[0] if kind_of(values) == "integer" and values.null_count == 0 else numbers(values)
+
+
+def _ratio(batch: Any, column: str, faults: Faults) -> Floats:
+    values = column_of(batch, column)
+    read = numbers(values)
+    remedy = "a ratio of probabilities is never negative; was a log-ratio passed?"
+    faults.note(read < 0, column, values, "is negative", remedy)
+    faults.note(~np.isfinite(read), column, values, "is not a finite number")
+    return read
+
+
+def _probability(batch: Any, column: str, whose: str, faults: Faults, taken: bool) -> Floats:
+    values = column_of(batch, column)
+    read = numbers(values)
+    faults.note(np.isnan(read), column, values, "is not a number")
+    logs = f"name the column {whose}_log_probability if it holds logarithms"
+    faults.note(read < 0, column, values, "is negative, as a log-probability is and a probability is not", logs)
+    density = f"for densities give logarithms, as {whose}_log_probability"
+    faults.note(read > 1, column, values, "is above 1, so it is no probability", density)
+    if taken:
+        _refuse_impossible(read == 0, column, values, faults)
+    return read
+
+
+def _log_probability(batch: Any, column: str, faults: Faults, taken: bool) -> Floats:
+    values = column_of(batch, column)
+    read = numbers(values)
+    faults.note(np.isnan(read) | (read == np.inf), column, values, "is no log-probability")
+    if taken:
+        _refuse_impossible(read == -np.inf, column, values, faults)
+    return read
+
+
+def _refuse_impossible(never: Bools, column: str, values: Any, faults: Faults) -> None:
+    remedy = "an action that was taken had a chance; log the behaviour's probability of it"
+    faults.note(never, column, values, "says that the action was impossible", remedy)
+
+
+def _quotient(
+    column: str, target: Floats, logs: bool, behaviour: Floats, behaviour_logs: bool, faults: Faults
+) -> Floats:
+    with np.errstate(all="ignore"):  # what is not finite is noted
+        if logs or behaviour_logs:
+            above = target if logs else np.log(target)
+            ratio = np.exp(above - (behaviour if behaviour_logs else np.log(behaviour)))
+        else:
+            ratio = target / behaviour
+    wrong = ~np.isfinite(ratio) & ~faults.bad
+    faults.note(wrong, column, ratio, "is the ratio to the behaviour's probability", "check both columns; " + DROP)
+    return ratio
+
+
+def _joined(columns: list[Floats]) -> Floats:
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)

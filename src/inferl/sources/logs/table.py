@@ -1,0 +1,345 @@
+"""Transitions from a log: Parquet, CSV, JSON lines, Arrow, or a data frame, in batches and in fixed memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.errors import DataError, SettingError
+from inferl.rows import Floats
+from inferl.sources.logs.admission import admit
+from inferl.sources.logs.columns import Column, Columns, resolve
+from inferl.sources.logs.decoding import Decoder
+from inferl.sources.logs.faults import Faults, shown
+from inferl.sources.logs.labelling import Labelling
+from inferl.sources.logs.lines import Piece
+from inferl.sources.logs.pairing import Paired, Pairing
+from inferl.sources.logs.ratios import RatioReader, TargetPolicy
+from inferl.sources.logs.readers import Log, import_pyarrow, log_name, open_log
+from inferl.sources.logs.values import column_of
+from inferl.sources.starts import Starts
+from inferl.transitions import Transitions
+
+__all__ = ["Progress", "Table", "table"]
+
+KEPT = 10  # faults of skipped rows that are remembered in words
+
+
+@dataclass(eq=False)
+class Progress:
+    """How far a log has been read, and what is carried over to its next row: the position to resume from."""
+
+    pairing: Pairing
+    rows: int = 0  # of the log, read
+    mark: tuple[int, int] | None = None  # a place to read on from, see Piece
+    dimension: int = 0  # of the features, once known
+    starts: Starts = field(default_factory=Starts)
+    clipped: int = 0
+    skipped: int = 0
+    faults: tuple[str, ...] = ()
+    complete: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """A log, to be iterated over; made by `table`. Each iteration reads it anew, from the position of `resume` on.
+
+    Examples
+    --------
+    >>> import pandas, inferl
+    >>> frame = pandas.DataFrame({"state": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "terminated": [False, True, False]})
+    >>> log = inferl.sources.table(frame, features="state", n_states=2)
+    >>> evaluator = inferl.Evaluator(inferl.TD(2)).update(log)
+    >>> evaluator.n, log.rows, log.dropped
+    (2, 3, 1)
+    """
+
+    source: Any
+    wanted: Mapping[str, object]
+    policy: Floats | TargetPolicy | None
+    n_states: int | None
+    discount: float
+    clip: float | None
+    interleaved: bool
+    gaps: bool
+    skip_bad: int
+    batch: int
+    _begin: Progress | None = None  # where an iteration starts
+    _now: list[Progress] = field(default_factory=list)  # of the latest iteration; the only thing to change
+
+    def __repr__(self) -> str:
+        return f"Table({self.name}, {f'{self.rows} rows read' if self._now else 'not read yet'})"
+
+    def __iter__(self) -> Iterator[Transitions]:
+        with open_log(self.source) as log:
+            columns = self._resolved(log)
+            labelling = Labelling(columns.episode is not None, self.interleaved)
+            progress = deepcopy(self._begin) or Progress(Pairing(labelling))
+            self._now[:] = [progress]
+            if progress.complete:
+                return
+            decoder = Decoder(columns, RatioReader(self.policy), self.n_states, self.interleaved, self.gaps)
+            for piece in self._pieces(log, columns):
+                rows, faults = decoder.decode(piece, progress.rows + 1, progress.dimension)
+                progress.dimension = self.n_states or rows.features.shape[1]
+                allowed = self.skip_bad - progress.skipped
+                admitted = admit(rows, faults, progress.pairing, columns, _showing(piece.batch, faults), allowed)
+                try:
+                    paired = progress.pairing.take(admitted.rows if len(admitted.rows) else None)
+                except DataError as error:
+                    raise DataError(f"{log.name}, {error}") from None
+                progress.rows += len(rows) if admitted.fatal is None else admitted.fatal.row - faults.first_row
+                progress.mark = piece.mark
+                progress.skipped += len(admitted.skipped)
+                words = (str(fault.error(log.name)) for fault in admitted.skipped[: KEPT - len(progress.faults)])
+                progress.faults += tuple(words)
+                yield from self._chunk(paired)
+                if admitted.fatal is not None:
+                    raise admitted.fatal.error(log.name, progress.skipped)
+            paired = progress.pairing.take(None, final=True)
+            progress.complete = True
+            yield from self._chunk(paired)
+
+    def _pieces(self, log: Log, columns: Columns) -> Iterator[Piece]:
+        """Read on; where that fails, say how far it went."""
+        progress = self._now[0]
+        pieces = log.pieces(columns.names, self.batch, progress.rows, progress.mark)
+        while True:
+            try:
+                piece = next(pieces, None)
+            except (import_pyarrow().ArrowException, OSError) as error:
+                raise DataError(f"{log.name}, after row {progress.rows}: {error}; it is damaged or cut off") from error
+            if piece is None:
+                return
+            yield piece
+
+    def _resolved(self, log: Log) -> Columns:
+        columns = resolve(self.wanted, log.columns, log.name, self.policy is not None)
+        if self.policy is not None and columns.action is None:
+            raise SettingError(f"{log.name}: the target policy must be asked about actions; say which column (action)")
+        if self.n_states is not None and not isinstance(columns.features, str):
+            raise SettingError("n_states is for one column that holds states; features names several")
+        if self.interleaved and (columns.episode is None or columns.stream is not None):
+            raise SettingError("interleaved needs the column of the episodes, and no column of streams")
+        return columns
+
+    def _chunk(self, paired: Paired | None) -> Iterator[Transitions]:
+        """Make a chunk of rows that have their next states."""
+        if paired is None:
+            return
+        progress, rows = self._now[0], paired.rows
+        progress.starts = progress.starts.taking(paired.starts, self.n_states)
+        if len(rows) == 0:
+            return
+        ratios = rows.ratios
+        if self.clip is not None:
+            progress.clipped += int(np.sum(ratios > self.clip))
+            ratios = np.minimum(ratios, self.clip)
+        yield Transitions(
+            rows.features,
+            rows.rewards,
+            paired.next_features,
+            np.where(rows.terminated, 0.0, self.discount),
+            ratios,
+            last=paired.last,
+            episode=rows.segment,
+            stream=rows.stream,
+        )
+
+    # Where the reading stands.
+
+    @property
+    def progress(self) -> Progress:
+        """How far the latest iteration has come; `resume` goes on from there."""
+        if self._now:
+            return self._now[0]
+        raise SettingError(f"{self.name} has not been read yet")
+
+    def resume(self, progress: Progress) -> Table:
+        """Return the same log, to be read from a position on."""
+        return replace(self, _begin=deepcopy(progress), _now=[progress])
+
+    def start(self) -> Starts:
+        """Return the mean features of the episode starts read so far: a target, for the observed starts."""
+        return self.progress.starts
+
+    @property
+    def name(self) -> str:
+        """The path, or what else the log is."""
+        return log_name(self.source)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the features, or number of states of the table."""
+        return self.progress.dimension
+
+    @property
+    def rows(self) -> int:
+        """Number of rows read."""
+        return self.progress.rows
+
+    @property
+    def clipped(self) -> int:
+        """Number of ratios that were clipped."""
+        return self.progress.clipped
+
+    @property
+    def skipped(self) -> int:
+        """Number of bad rows that were skipped."""
+        return self.progress.skipped
+
+    @property
+    def dropped(self) -> int:
+        """Number of rows without a next state: each the last of an episode that did not terminate."""
+        return self.progress.pairing.dropped
+
+    def facts(self) -> dict[str, str]:
+        """Return what a report should say of the log."""
+        rows = f"{self.rows:,}".replace(",", " ")
+        facts = {"log": f"{self.name}, {rows} rows"}
+        if self.dropped:
+            facts["rows dropped"] = f"{self.dropped}: the last of an episode, without a next state"
+        if self.clipped:
+            facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
+        if self.skipped:
+            facts["bad rows skipped"] = f"{self.skipped}, the first: {self.progress.faults[0]}"
+        return facts
+
+
+def _showing(batch: Any, faults: Faults) -> Callable[[str, int], str]:
+    return lambda column, row: shown(column_of(batch, column)[row - faults.first_row])
+
+
+def table(
+    source: str | os.PathLike[str] | Any,
+    *,
+    features: str | Sequence[str] | Column = ...,
+    action: Column = ...,
+    reward: Column = ...,
+    episode: Column = ...,
+    order: Column = ...,
+    next_features: str | Sequence[str] | Column = ...,
+    terminated: Column = ...,
+    truncated: Column = ...,
+    stream: str | None = None,
+    n_states: int | None = None,
+    discount: float = 0.99,
+    behaviour_probability: Column = ...,
+    target_probability: str | Sequence[str] | ArrayLike | TargetPolicy | None = None,
+    behaviour_log_probability: Column = ...,
+    target_log_probability: str | Sequence[str] | None = None,
+    ratio: str | Sequence[str] | None = None,
+    clip: float | None = None,
+    interleaved: bool = False,
+    gaps: bool = False,
+    skip_bad: int = 0,
+    batch: int = 65536,
+) -> Table:
+    """Read transitions from a log, in record batches: memory stays flat however long it is.
+
+    A column is named, or recognised where ``...`` stands (the names of RLlib, D4RL and LeRobot, and the plain words
+    reward, episode, terminated, truncated); None says that there is no such column. A bad row raises
+    `inferl.errors.DataError`, which names log, row (the first is row 1), column, value and remedy; rows before it have
+    been handed out by then.
+
+    Parameters
+    ----------
+    source
+        A path to Parquet, CSV, JSON lines, or an Arrow file or stream; ``"-"`` for standard input; or a data frame of
+        pandas, polars or pyarrow.
+    features, next_features
+        One column of lists, one of states (with `n_states`), or several of numbers. Without next features, the next
+        state is that of the following row of the episode; a last row that does not terminate is then dropped.
+    reward, action
+        The action is read only if `target_probability` is a policy.
+    episode, order
+        Label of the episode (whole numbers or text), and the place in it: rows out of order, there twice, or missing
+        are refused. Without labels, episodes end where a flag says so.
+    terminated, truncated
+        Flags of the row that ends an episode. What follows a termination is worth nothing; a truncation cuts off.
+    stream
+        Label of sequences that run side by side, such as the environments of a vector environment.
+    n_states
+        Number of states of a table, if features are states 0, 1, ...
+    discount
+        gamma, in (0, 1].
+    behaviour_probability, behaviour_log_probability
+        Probability of the logged action under the policy that took it.
+    target_probability, target_log_probability
+        The same under the policy to be evaluated; several columns for several policies. Or a table (states, actions)
+        of probabilities, or a function of features and actions.
+    ratio
+        Instead of probabilities: target / behaviour; several columns for several policies.
+    clip
+        Largest ratio; larger ones are cut to it, and counted in `clipped`.
+    interleaved
+        Rows of several episodes are mixed.
+    gaps
+        The order column only sorts: whole numbers need not follow each other.
+    skip_bad
+        How many bad rows may be left out; they are counted in `skipped`.
+    batch
+        Rows read at a time. The answer does not depend on it.
+
+    Examples
+    --------
+    >>> import pyarrow, inferl
+    >>> log = pyarrow.table({
+    ...     "patient": [7, 7, 7, 8, 8], "hour": [1, 2, 3, 1, 2], "pulse": [0.9, 0.7, 0.2, 1.1, 0.8],
+    ...     "reward": [0.0, 0.0, 1.0, 0.0, 0.0], "terminated": [0, 0, 1, 0, 0],
+    ...     "p": [0.5, 0.5, 0.5, 0.5, 0.5], "q": [1.0, 0.5, 1.0, 0.0, 1.0],
+    ... })  # fmt: skip
+    >>> source = table(log, features=["pulse"], episode="patient", order="hour", discount=0.9,
+    ...                behaviour_probability="p", target_probability="q")  # fmt: skip
+    >>> for chunk in source:
+    ...     print(chunk.features[:, 0], chunk.next_features[:, 0], chunk.discounts, chunk.ratios)
+    [0.9 0.7 0.2] [0.7 0.2 0.2] [0.9 0.9 0. ] [2. 1. 2.]
+    [1.1] [0.8] [0.9] [0.]
+    >>> np.asarray(source.start()), source.dropped
+    (array([1.]), 1)
+    """
+    import_pyarrow()
+    if not 0 < discount <= 1:
+        raise SettingError(f"discount is {discount}; it lies in (0, 1], because 0 marks the end of an episode")
+    if n_states is not None and n_states < 1:
+        raise SettingError(f"n_states is {n_states}; a table has at least one state")
+    if clip is not None and not clip > 0:
+        raise SettingError(f"clip is {clip}; it must be positive")
+    if skip_bad < 0 or batch < 1:
+        raise SettingError(f"skip_bad is {skip_bad} and batch is {batch}; they are at least 0 and 1")
+    policy = _as_policy(target_probability)
+    wanted: dict[str, object] = {
+        "features": features,
+        "reward": reward,
+        "next_features": next_features,
+        "action": action,
+        "episode": episode,
+        "order": order,
+        "terminated": terminated,
+        "truncated": truncated,
+        "stream": stream,
+        "behaviour_probability": behaviour_probability,
+        "behaviour_log_probability": behaviour_log_probability,
+        "target_probability": target_probability if policy is None else None,
+        "target_log_probability": target_log_probability,
+        "ratio": ratio,
+    }
+    return Table(source, wanted, policy, n_states, float(discount), clip, interleaved, gaps, skip_bad, batch)
+
+
+def _as_policy(target: Any) -> Floats | TargetPolicy | None:
+    """Return a policy if that is what was given, None if it was the names of columns."""
+    if target is None or isinstance(target, str) or callable(target):
+        return target if callable(target) else None
+    if all(isinstance(name, str) for name in target):
+        return None
+    probabilities = np.asarray(target, np.float64)
+    if probabilities.ndim != 2:
+        raise SettingError(f"a target policy is a table (states, actions), not of shape {probabilities.shape}")
+    return probabilities

@@ -1,0 +1,210 @@
+"""Values: columns of Arrow as NumPy arrays. What cannot be read is marked, never guessed.
+
+Text is read too, because that is all that CSV has.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import SettingError
+from inferl.rows import Bools, Floats, Integers
+
+__all__ = ["column_of", "flags", "integers", "kind_of", "labels", "numbers", "times", "vectors"]
+
+_FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+
+
+def column_of(batch: Any, name: str) -> Any:
+    """Return a column in one piece, as a plain Arrow array.
+
+    >>> import pyarrow as pa
+    >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist()
+    [1, 2]
+    """
+    from pyarrow import types
+
+    values = batch.column(name)
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    return values.dictionary_decode() if types.is_dictionary(values.type) else values
+
+
+def kind_of(values: Any) -> str:
+    """Name the kind of a column: flag, integer, float, text, list, time or null; else its Arrow type."""
+    from pyarrow import types
+
+    kind = values.type
+    for name, test in (
+        ("flag", types.is_boolean),
+        ("integer", types.is_integer),
+        ("float", types.is_floating),
+        ("float", types.is_decimal),
+        ("text", lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t)),
+        ("list", lambda t: types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t)),
+        ("time", types.is_temporal),
+        ("null", types.is_null),
+    ):
+        if test(kind):
+            return name
+    return str(kind)
+
+
+def numbers(values: Any) -> Floats:
+    """Read numbers; NaN where there is none.
+
+    >>> import pyarrow as pa
+    >>> numbers(pa.array(["1.5", None, "x"]))
+    array([1.5, nan, nan])
+    """
+    import pyarrow as pa
+
+    kind = kind_of(values)
+    if kind == "text":
+        try:
+            values = values.cast(pa.float64())
+        except pa.ArrowInvalid:
+            return np.array([_float(text) for text in values.to_pylist()])
+    elif kind == "null":
+        return np.full(len(values), np.nan)
+    elif kind not in ("flag", "integer", "float"):
+        raise SettingError(f"a column of {values.type} cannot be read as numbers")
+    elif kind != "float" or values.type != pa.float64():
+        values = values.cast(pa.float64(), safe=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def integers(values: Any) -> tuple[Integers, Bools]:
+    """Read whole numbers, and say where there are some.
+
+    >>> import pyarrow as pa
+    >>> integers(pa.array([1.0, 2.5, None]))
+    (array([1, 0, 0]), array([ True, False, False]))
+    """
+    import pyarrow as pa
+
+    if kind_of(values) == "integer" and values.null_count == 0 and values.type != pa.uint64():
+        return values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), np.ones(len(values), np.bool_)
+    read = numbers(values)
+    whole = (np.abs(read) < 2**53) & (read == np.floor(read))
+    return np.where(whole, read, 0.0).astype(np.int64), whole
+
+
+def flags(values: Any) -> tuple[Bools, Bools]:
+    """Read flags (booleans, 0 and 1, or these as text), and say where there are some.
+
+    >>> import pyarrow as pa
+    >>> flags(pa.array(["True", "0", "maybe"]))
+    (array([ True, False, False]), array([ True,  True, False]))
+    """
+    if kind_of(values) == "flag" and values.null_count == 0:
+        return values.to_numpy(zero_copy_only=False), np.ones(len(values), np.bool_)
+    if kind_of(values) == "text":
+        read = np.array([_FLAGS.get((text or "").strip().lower(), np.nan) for text in values.to_pylist()])
+    else:
+        read = numbers(values)
+    return read == 1, (read == 0) | (read == 1)
+
+
+def labels(values: Any) -> tuple[Integers, Bools]:
+    """Turn labels into codes, equal where labels are: a whole number is its own code, text is hashed.
+
+    >>> import pyarrow as pa
+    >>> labels(pa.array([7, None]))
+    (array([7, 0]), array([ True, False]))
+    >>> codes, _ = labels(pa.array(["a", "b", "a", "7"]))
+    >>> bool(codes[0] == codes[2] != codes[1]), int(codes[3])
+    (True, 7)
+    """
+    if kind_of(values) != "text":
+        return integers(values)
+    coded = values.dictionary_encode()
+    codes = np.array([_code(text) for text in coded.dictionary.to_pylist()], np.int64)
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    place = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return (codes[place] if len(codes) else np.zeros(len(values), np.int64)), known
+
+
+def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
+    """Read lists of numbers as rows (T, d), and say where there is one; d is that of the first if `dimension` is 0.
+
+    >>> import pyarrow as pa
+    >>> vectors(pa.array([[1.0, 2.0], [3.0], None, [4.0, 5.0]]), 0)[0]
+    array([[ 1.,  2.],
+           [nan, nan],
+           [nan, nan],
+           [ 4.,  5.]])
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if kind_of(values) == "text":
+        values = pa.array([_list(text) for text in values.to_pylist()], pa.list_(pa.float64()))
+    lengths = numbers(compute.list_value_length(values))
+    there = lengths[lengths > 0]
+    d = dimension or (int(there[0]) if there.size else 1)
+    fits = lengths == d
+    kept = values if fits.all() else values.filter(pa.array(fits))
+    flat = kept.flatten()
+    if kind_of(flat) not in ("flag", "integer", "float", "null"):
+        raise SettingError(f"features of type {values.type} are no vectors; flatten them to one list of numbers a row")
+    if fits.all():
+        return numbers(flat).reshape(-1, d), fits
+    rows = np.full((len(values), d), np.nan)
+    rows[fits] = numbers(flat).reshape(-1, d)
+    return rows, fits
+
+
+def times(values: Any) -> Floats | None:
+    """Read times as numbers that grow with them, NaN where there is none; None if these are no times.
+
+    >>> import pyarrow as pa
+    >>> times(pa.array(["2024-01-01 00:00:01", "2024-01-01 00:00:03"]))
+    array([1.7040672e+15, 1.7040672e+15])
+    """
+    kind = kind_of(values)
+    if kind == "time":
+        plain = values.cast("int64" if values.type.bit_width == 64 else "int32")
+        return numbers(plain)
+    if kind != "text":
+        return None
+    first = next(iter(values.drop_null()[:1].to_pylist()), "0")
+    return np.array([_time(text) for text in values.to_pylist()]) if np.isnan(_float(first)) else None
+
+
+def _float(text: str | None) -> float:
+    try:
+        return np.nan if text is None else float(text)
+    except ValueError:
+        return np.nan
+
+
+def _time(text: str | None) -> float:
+    try:
+        return np.nan if text is None else float(np.datetime64(text.strip().removesuffix("Z"), "us").astype(np.int64))
+    except ValueError:
+        return np.nan
+
+
+def _list(text: str | None) -> list[float] | None:
+    try:
+        value = json.loads(text or "null")
+        return [float(x) for x in value] if isinstance(value, list) else None
+    except (ValueError, TypeError):
+        return None
+
+
+def _code(text: str | None) -> int:
+    if text is None:
+        return 0
+    try:
+        number = int(text)
+        if str(number) == text and -(2**63) <= number < 2**63:
+            return number
+    except ValueError:
+        pass
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,337 @@
+"""Logs: every format gives the same transitions, columns are recognised, settings are checked."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from logs import FORMATS, LOG, joined, same, write_parquet
+
+from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
+from inferl.sources import Table, table
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("batch", [2, 100])
+def test_every_format_gives_the_same_transitions(form: str, batch: int, tmp_path: Path) -> None:
+    source = table(
+        FORMATS[form](pa.table(LOG), tmp_path / "log"),
+        features=["pulse", "pressure"],
+        episode="patient",
+        order="hour",
+        behaviour_probability="p",
+        target_probability="q",
+        discount=0.9,
+        batch=batch,
+    )
+    chunk = joined(source)
+    assert chunk.features.tolist() == [[0.5, 1.0], [0.25, 2.0], [0.125, 3.0], [1.5, 4.0], [3.0, 6.0]]
+    assert chunk.next_features.tolist() == [[0.25, 2.0], [0.125, 3.0], [0.125, 3.0], [1.25, 5.0], [3.0, 6.0]]
+    assert chunk.rewards.tolist() == [0.0, 0.5, 1.0, -1.0, 0.75]
+    assert chunk.discounts.tolist() == [0.9, 0.9, 0.0, 0.9, 0.0]
+    assert chunk.ratios.tolist() == [2.0, 0.5, 2.0, 0.0, 2.0]
+    assert chunk.last.tolist() == [False, False, True, True, True]
+    assert chunk.episode is not None
+    assert chunk.episode.tolist() == [0, 0, 0, 1, 2]
+    assert chunk.stream.tolist() == [0] * 5
+    assert (source.rows, source.dropped, source.skipped, source.clipped) == (6, 1, 0, 0)
+    assert np.asarray(source.start()).tolist() == [5.0 / 3.0, 11.0 / 3.0]
+    assert source.start().words == "the 3 observed starts"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_states_of_a_table(form: str, tmp_path: Path) -> None:
+    source = table(FORMATS[form](pa.table(LOG), tmp_path / "log"), features="state", n_states=4, episode="patient")
+    chunk = joined(source)
+    assert chunk.tabular
+    assert chunk.features.tolist() == [0, 1, 2, 3, 1]
+    assert chunk.next_features.tolist() == [1, 2, 2, 0, 1]
+    assert np.asarray(source.start()).tolist() == [1 / 3, 1 / 3, 0, 1 / 3]
+    assert source.dimension == 4
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if "csv" not in form])
+def test_vectors_in_one_column(form: str, tmp_path: Path) -> None:
+    vectors = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    frame = pa.table({"x": vectors, "reward": [0.0, 1.0, 2.0]})
+    chunk = joined(table(FORMATS[form](frame, tmp_path / "log"), features="x"))
+    assert chunk.features.tolist() == vectors[:2]
+    assert chunk.next_features.tolist() == vectors[1:]
+
+
+def test_vectors_as_text_in_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('x,reward\n"[1, 2]",0\n"[3, 4]",1\n')
+    assert joined(table(path, features="x")).features.tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32(), 2), pa.large_list(pa.int8()), pa.list_(pa.float64())])
+def test_kinds_of_lists(kind: pa.DataType) -> None:
+    frame = pa.table({"x": pa.array([[1, 2], [3, 4], [5, 6]], kind), "reward": [0.0, 1.0, 2.0]})
+    assert joined(table(frame.slice(1), features="x")).features.tolist() == [[3.0, 4.0]]
+
+
+def test_kinds_of_columns() -> None:
+    frame = pa.table(
+        {
+            "x": pa.array([1, 2, 3], pa.decimal128(5, 2)),
+            "r": pa.array([1, 2, 3], pa.uint8()),
+            "who": pa.array(["a", "a", "b"]).dictionary_encode(),
+            "when": pa.array([1, 2, 9], pa.timestamp("s")),
+            "end": pa.array([0.0, 1.0, 1.0], pa.float32()),
+        }
+    )
+    source = table(frame, features="x", reward="r", episode="who", order="when", terminated="end")
+    assert joined(source).discounts.tolist() == [0.99, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow stream"])
+def test_standard_input(form: str, tmp_path: Path) -> None:
+    path = FORMATS[form](pa.table(LOG), tmp_path / "log")
+    script = (
+        "import inferl; log = inferl.sources.table('-', features=['pulse'], episode='patient', batch=2);"
+        "print(sum(len(chunk) for chunk in log), log.rows, log.name)"
+    )
+    with path.open("rb") as file:
+        cat = subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE)  # a pipe, which cannot seek
+        done = subprocess.run([sys.executable, "-c", script], stdin=cat.stdout, capture_output=True, text=True)
+        cat.communicate()
+    assert done.stdout == "5 6 standard input\n", done.stderr
+
+
+# Names.
+
+
+def test_names_of_rllib_are_recognised() -> None:
+    frame = pa.table(
+        {
+            "eps_id": [5, 5, 6],
+            "t": [0, 1, 0],
+            "obs": [[1.0], [2.0], [3.0]],
+            "new_obs": [[2.0], [9.0], [4.0]],
+            "actions": [0, 1, 0],
+            "rewards": [1.0, 2.0, 3.0],
+            "terminateds": [False, True, False],
+            "truncateds": [False, False, True],
+            "action_prob": [0.5, 0.5, 0.5],
+            "action_logp": np.log([0.5, 0.5, 0.5]),
+            "q": [0.25, 0.5, 1.0],
+        }
+    )
+    chunk = joined(table(frame, target_probability="q"))
+    assert chunk.features.tolist() == [[1.0], [2.0], [3.0]]
+    assert chunk.next_features.tolist() == [[2.0], [2.0], [4.0]]
+    assert chunk.discounts.tolist() == [0.99, 0.0, 0.99]
+    assert chunk.last.tolist() == [False, True, True]
+    assert np.allclose(chunk.ratios, [0.5, 1.0, 2.0])
+    assert (joined(table(frame)).ratios == 1).all()  # on-policy: nobody asks for the behaviour's probabilities
+
+
+def test_names_of_d4rl_are_recognised() -> None:
+    frame = pa.table(
+        {
+            "observations": [[1.0], [2.0], [3.0]],
+            "next_observations": [[2.0], [9.0], [4.0]],
+            "rewards": [1.0, 2.0, 3.0],
+            "terminals": [0, 1, 0],
+            "timeouts": [0, 0, 0],
+            "infos/action_log_probs": [-1.0, -2.0, 0.5],
+            "target": [-1.0, -1.0, 0.5],
+        }
+    )
+    chunk = joined(table(frame, target_log_probability="target"))
+    assert chunk.last.tolist() == [False, True, False]
+    assert np.allclose(chunk.ratios, [1.0, np.e, 1.0])
+
+
+def test_names_of_lerobot_are_recognised() -> None:
+    frame = pa.table({"episode_index": [1, 1, 2], "frame_index": [0, 1, 0], "x": [0.0, 1.0, 2.0], "reward": [0, 0, 0]})
+    chunk = joined(table(frame, features="x"))
+    assert len(chunk) == 1
+
+
+def test_a_column_can_be_said_not_to_be_there() -> None:
+    frame = pa.table({"x": [0.0, 1.0, 2.0], "reward": [0.0, 0.0, 0.0], "episode": [3, 2, 1]})
+    assert len(joined(table(frame, features="x", episode=None))) == 2
+    assert list(table(frame, features="x")) == []
+
+
+def test_next_features_in_several_columns() -> None:
+    frame = pa.table(
+        {"x": [0.0, 1.0], "y": [2.0, 3.0], "x2": [4.0, None], "y2": [6.0, 7.0], "r": [0, 1], "end": [0, 1]}
+    )
+    chunk = joined(table(frame, features=["x", "y"], next_features=["x2", "y2"], reward="r", terminated="end"))
+    assert chunk.next_features.tolist() == [[4.0, 6.0], [1.0, 3.0]]  # after a termination nothing need be there
+    assert chunk.last.tolist() == [False, True]
+
+
+# Ratios.
+
+
+def ratios(**columns: Any) -> Table:
+    data = {name: values for name, values in columns.items() if isinstance(values, list)}
+    roles = {"p": "behaviour_probability", "lp": "behaviour_log_probability", "q": "target_probability"}
+    roles |= {"lq": "target_log_probability", "w": "ratio"}
+    named: dict[str, Any] = {roles[name]: name for name in data}
+    n = len(next(iter(data.values())))
+    options = {name: value for name, value in columns.items() if name not in data}
+    frame = pa.table({"x": [0.0] * n, "y": [0.0] * n, "reward": [0.0] * n, **data})
+    return table(frame, features="x", next_features="y", **(named | options))
+
+
+def test_probabilities_and_their_logarithms_can_be_mixed() -> None:
+    p, q = [0.5, 0.25], [0.25, 0.0]
+    with np.errstate(divide="ignore"):
+        lp, lq = np.log(p).tolist(), np.log(q).tolist()
+    for columns in ({"p": p, "q": q}, {"lp": lp, "q": q}, {"p": p, "lq": lq}, {"lp": lp, "lq": lq}, {"w": [0.5, 0.0]}):
+        assert np.allclose(joined(ratios(**columns)).ratios, [0.5, 0.0])
+
+
+def test_clipped_ratios_are_counted() -> None:
+    source = ratios(w=[0.5, 3.0, 2.0, 7.0], clip=2.0)
+    assert joined(source).ratios.tolist() == [0.5, 2.0, 2.0, 2.0]
+    assert source.clipped == 2
+    assert source.facts()["ratios clipped"] == "2 at 2, which biases the estimate"
+
+
+def test_several_target_policies() -> None:
+    frame = pa.table({"x": [0.0, 1.0, 2.0], "reward": [1.0, 1.0, 1.0], "p": [0.5] * 3, "a": [0.5] * 3, "b": [1.0] * 3})
+    chunk = joined(table(frame, features="x", behaviour_probability="p", target_probability=["a", "b"]))
+    assert chunk.ratios.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    chunk = joined(table(frame, features="x", ratio=["b", "a"]))
+    assert chunk.ratios.tolist() == [[1.0, 0.5], [1.0, 0.5]]
+
+
+def test_a_target_policy_is_asked_about_the_actions() -> None:
+    data = {"state": [0, 1, 0], "action": [1, 0, 1], "reward": [0.0] * 3, "p": [0.5] * 3}
+    policy = [[0.25, 0.75], [0.5, 0.5]]
+    options: dict[str, Any] = {"features": "state", "n_states": 2, "behaviour_probability": "p"}
+    chunk = joined(table(pa.table(data), target_probability=policy, **options))
+    assert chunk.ratios.tolist() == [1.5, 1.0]
+
+    def function(states: Any, actions: Any) -> Any:
+        return np.asarray(policy)[states, actions]
+
+    assert same(chunk, joined(table(pa.table(data), target_probability=function, **options)))
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"features": None}, "say which column holds the features.*the log has the columns patient, hour"),
+        ({"reward": None}, "say which column holds the reward"),
+        ({"reward": "pay"}, r"there is no column 'pay' \(reward\); the log has the columns patient"),
+        ({"reward": 3}, "reward is 3; expected the name of a column"),
+        ({"features": "state"}, r"holds whole numbers: say n_states .* or give a list, \['state'\]"),
+        ({"features": ["state"], "n_states": 4}, "one column that holds states; features names several"),
+        ({"features": "patient"}, "row 1, column 'patient': 'a' is not a finite number"),
+        ({"n_states": 0}, "at least one state"),
+        ({"discount": 0.0}, r"discount is 0.0; it lies in \(0, 1\]"),
+        ({"clip": 0.0}, "clip is 0.0; it must be positive"),
+        ({"skip_bad": -1}, "skip_bad is -1"),
+        ({"batch": 0}, "batch is 0"),
+        ({"interleaved": True, "episode": None}, "interleaved needs the column of the episodes"),
+        ({"interleaved": True, "stream": "state"}, "no column of streams"),
+        ({"behaviour_probability": "p"}, "no target_probability; without both, leave both out"),
+        ({"target_probability": "q"}, "target_probability is given, but no behaviour_probability"),
+        ({"ratio": "p", "target_probability": "q"}, "ratio is given and so is target_probability"),
+        ({"behaviour_probability": "p", "behaviour_log_probability": "q"}, "one is enough"),
+        ({"target_probability": lambda x, a: a, "behaviour_probability": "p"}, "asked about actions"),
+        ({"target_probability": [0.5], "behaviour_probability": "p"}, "a table"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    usual = {"features": ["pulse"], "episode": "patient"}
+    with pytest.raises((SettingError, ValueError), match=words):
+        list(table(pa.table(LOG), **(usual | options)))
+
+
+def test_a_table_of_a_policy_needs_states() -> None:
+    frame = pa.table({"x": [0.5], "reward": [0.0], "action": [0], "p": [0.5]})
+    with pytest.raises(SettingError, match="needs features that are states"):
+        list(table(frame, features="x", behaviour_probability="p", target_probability=[[1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("nowhere.csv", None, "there is no file .*nowhere.csv"),
+        ("empty.csv", b"", "empty.csv is empty"),
+        ("folder", "folder", "is a folder"),
+        ("log.parquet", b"PAR1 and so on", "damaged Parquet file"),
+        ("log.arrow", b"ARROW1 and so on", "damaged Arrow file"),
+        ("numbers.npz", b"\x93NUMPY \xff\xfe", "neither Parquet nor Arrow, and no text"),
+        ("log.jsonl", b"{not json}\n", "the first line is no JSON object"),
+        ("log.csv", b"x,x,reward\n1,2,3\n", "more than one column 'x'"),
+    ],
+)
+def test_files_that_are_no_logs(name: str, content: bytes | str | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    with pytest.raises(SettingError, match=words):
+        list(table(path, features="x"))
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    frame = pa.table({"x": np.random.default_rng(0).random(5000), "reward": np.zeros(5000)})
+    path = FORMATS["arrow stream"](frame, tmp_path / "cut.arrow")
+    path.write_bytes(path.read_bytes()[:-1500])
+    source = table(path, features="x")
+    with pytest.raises(DataError, match=r"cut.arrow, after row 49\d\d: .*; it is damaged or cut off"):
+        list(source)
+    assert source.rows > 4900
+    path = FORMATS["csv.gz"](frame, tmp_path / "cut")
+    path.write_bytes(path.read_bytes()[:-1500])
+    with pytest.raises(DataError, match=r"cut.csv.gz: .*; it is damaged or cut off"):
+        list(table(path, features="x"))
+
+
+def test_parquet_on_standard_input_is_refused_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_parquet(pa.table(LOG), tmp_path / "log.parquet")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    with pytest.raises(SettingError, match="cannot be read from a pipe"):
+        list(table("-", features="x"))
+
+
+def test_what_is_no_log_is_refused() -> None:
+    with pytest.raises(SettingError, match="the builtins dict is no log: give a path"):
+        list(table({"x": [1]}, features="x"))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow stream"])
+def test_another_log_cannot_be_resumed(form: str, tmp_path: Path) -> None:
+    log = FORMATS[form](pa.table(LOG), tmp_path / "log")
+    short = FORMATS[form](pa.table(LOG).slice(0, 2), tmp_path / "short")
+    source = table(log, features=["pulse"], episode="patient", batch=4)
+    next(iter(source))
+    progress = source.progress
+    progress.mark = None
+    with pytest.raises(SettingError, match="it is another log"):
+        list(table(short, features=["pulse"], episode="patient").resume(progress))
+
+
+def test_nothing_is_known_before_a_log_is_read() -> None:
+    source = table(pa.table(LOG).slice(0, 0), features=["pulse"])
+    with pytest.raises(SettingError, match="has not been read yet"):
+        source.start()
+    assert list(source) == []
+    with pytest.raises(TargetError, match="no episode has begun"):
+        np.asarray(source.start())
+
+
+def test_without_pyarrow_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pyarrow is not installed: pip install 'inferl\[data\]'"):
+        table("log.csv", features="x")

@@ -1,0 +1,207 @@
+"""Runs: what is put away comes back with the same bits; two independent runs are compared as statistics says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from runfiles import evaluator_bits
+
+import inferl
+from inferl.checkpoint import write_checkpoint
+from inferl.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointMismatchError,
+    CheckpointVersionError,
+    SettingError,
+    TargetError,
+)
+from inferl.evaluator import Evaluator
+from inferl.runs import Run, difference
+from inferl.sources import table
+from inferl.transitions import Transitions
+
+
+def walk(n: int, seed: int, bonus: float = 0.0) -> pa.Table:
+    """A walk on five states, in episodes of random length, in the words of a log."""
+    rng = np.random.default_rng(seed)
+    ends = rng.random(n) < 0.1
+    return pa.table(
+        {
+            "s": rng.integers(5, size=n),
+            "reward": rng.normal(size=n) + bonus,
+            "terminated": ends,
+            "w": rng.choice([0.5, 1.5], size=n),
+            "v": rng.choice([0.0, 2.0], size=n),
+        }
+    )
+
+
+def followed(frame: pa.Table, method: Any = None, target: Any = "start", **options: Any) -> Run:
+    log = table(frame, features="s", n_states=5, batch=100, **options)
+    algorithm: Any = inferl.TD(5)
+    if not isinstance(options.get("ratio", ""), str):
+        algorithm = inferl.Stack(algorithm, algorithm)
+    run = Run(Evaluator(algorithm, method), "evaluate", {"file": "walk", "ratio": ("a", "b")}, target)
+    for chunk in log:
+        run.take(chunk, log.progress, log.start())
+    return run
+
+
+BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(5.0), n_replicas=20, seed=3)
+
+
+@pytest.mark.parametrize("method", [inferl.LeastSquares(), BOOTSTRAP])
+def test_a_run_comes_back(method: Any, tmp_path: Path) -> None:
+    run = followed(walk(1000, 0), method)
+    run.save(tmp_path / "walk.run")
+    again = Run.load(tmp_path / "walk.run")
+    again.save(tmp_path / "again.run")
+    assert evaluator_bits(tmp_path / "walk.run") == evaluator_bits(tmp_path / "again.run")
+    assert (again.command, again.options, again.target, again.level) == (run.command, run.options, "start", 0.95)
+    assert again.starts.words == run.starts.words
+    assert str(again.report()) == str(run.report())
+    assert len(again.readings) == len(run.readings) > 5
+    for one, other in zip(again.readings, run.readings, strict=True):
+        assert (one.n, one.estimate, one.lower, one.upper) == (other.n, other.estimate, other.lower, other.upper)
+    assert again.position.rows == run.position.rows == 1000
+    assert again.position.complete
+
+
+def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    frame = walk(1000, 0)
+    whole = followed(frame)
+    log = table(frame, features="s", n_states=5, batch=100)
+    run = Run(Evaluator(inferl.TD(5)))
+    for chunk in log:
+        run.take(chunk, log.progress, log.start())
+        run.save(tmp_path / "walk.run")
+        if run.evaluator.n > 400:
+            break
+    again = Run.load(tmp_path / "walk.run")
+    rest = table(frame, features="s", n_states=5, batch=100).resume(again.position)
+    for chunk in rest:
+        again.take(chunk, rest.progress, rest.start())
+    again.save(tmp_path / "again.run")
+    whole.save(tmp_path / "whole.run")
+    assert evaluator_bits(tmp_path / "again.run") == evaluator_bits(tmp_path / "whole.run")
+    assert [reading.n for reading in again.readings] == [reading.n for reading in whole.readings]
+
+
+def test_the_report_says_what_it_speaks_of() -> None:
+    run = followed(walk(1000, 0))
+    assert f"for                 the {run.starts.number} observed starts\n" in str(run.report())
+    run.target = 3
+    assert "for                 target 3\n" in str(run.report())
+    assert run.interval().estimate == run.evaluator.estimate(3)
+
+
+def test_readings_grow_apart() -> None:
+    """A reading for every quarter that the data have grown: few, however long the run."""
+    ns = [reading.n for reading in followed(walk(3000, 0)).readings]
+    assert all(later >= 1.25 * earlier for earlier, later in pairwise(ns))
+    assert ns[0] < 110
+
+
+def test_several_policies_and_their_differences() -> None:
+    both = followed(walk(4000, 1), ratio=["w", "v"])
+    alone = [followed(walk(4000, 1), ratio=name) for name in ("w", "v")]
+    for one, other in zip(both.interval(), alone, strict=True):
+        assert one.estimate == pytest.approx(other.interval().estimate)
+    apart = both.differences()
+    assert apart is not None
+    assert apart.estimate[0] == pytest.approx(alone[1].interval().estimate - alone[0].interval().estimate)
+    assert both.readings[-1].estimate.shape == (2,)
+    both.target = 2
+    assert len(both.interval()) == 2
+    assert alone[0].differences() is None
+    with pytest.raises(SettingError, match="several target policies cannot be compared"):
+        difference(both, alone[0])
+
+
+def test_without_data_there_is_no_start() -> None:
+    with pytest.raises(TargetError, match="no episode has begun"):
+        Run(Evaluator(inferl.TD(2))).interval()
+
+
+# Files that are no runs.
+
+
+def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
+    run, path = followed(walk(200, 0)), tmp_path / "file"
+    run.evaluator.save(path)
+    with pytest.raises(CheckpointMismatchError, match="is a checkpoint, but not of a run"):
+        Run.load(path)
+    run.save(path)
+    with pytest.raises(CheckpointError):
+        Evaluator.load(path)
+    write_checkpoint(path, {"run": 99})
+    with pytest.raises(CheckpointVersionError, match="another version"):
+        Run.load(path)
+    path.write_bytes(b"something else")
+    with pytest.raises(CheckpointCorruptError):
+        Run.load(path)
+
+
+def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, path = followed(walk(200, 0)), tmp_path / "walk.run"
+    run.save(path)
+    before = path.read_bytes()
+    run.options["unstorable"] = lambda: None
+    with pytest.raises(inferl.errors.CheckpointError):
+        run.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# Differences.
+
+
+def two(n: int, method: Any = None) -> tuple[Run, Run]:
+    return followed(walk(n, 0), method, target=0), followed(walk(n, 1), method, target=0)
+
+
+@pytest.mark.parametrize("method", [inferl.LeastSquares(), inferl.LeastSquares(blocks="episode")])
+def test_the_difference_by_hand(method: Any) -> None:
+    one, other = followed(walk(900, 0), method, target=0), followed(walk(300, 1, bonus=2.0), method, target=0)
+    found = difference(one, other, level=0.9)
+    readings = [method.read(run.evaluator.settled().method, np.eye(5)[:1]) for run in (one, other)]
+    v = [float(reading.standard_error[0]) ** 2 for reading in readings]
+    f = [float(reading.freedom[0]) for reading in readings]
+    welch = (v[0] + v[1]) ** 2 / (v[0] ** 2 / f[0] + v[1] ** 2 / f[1])
+    assert found.freedom == pytest.approx(welch, rel=1e-6)
+    assert found.interval.standard_error == pytest.approx(np.sqrt(v[0] + v[1]))
+    assert found.interval.estimate == pytest.approx(one.interval().estimate - other.interval().estimate)
+    assert found.interval.n == one.evaluator.n + other.evaluator.n
+    from scipy.stats import t
+
+    reach = t.ppf(0.95, welch) * np.sqrt(v[0] + v[1])
+    assert found.interval.upper - found.interval.estimate == pytest.approx(reach)
+    assert "the first is smaller" in str(found)
+
+
+def test_a_bootstrap_has_its_degrees_of_freedom_too() -> None:
+    found = difference(*two(2000, BOOTSTRAP))
+    assert found.freedom == np.inf  # every step has its own multiplier
+    assert "the data do not tell which is larger" in str(found)
+    blocks = inferl.OnlineBootstrap(inferl.Polynomial(5.0), 50, inferl.Multipliers(clock=inferl.Blocks()))
+    assert 10 < difference(*two(2000, blocks)).freedom < 4000
+
+
+def test_the_difference_of_equal_policies_holds_zero() -> None:
+    """At 99.99%: a false alarm with probability 1e-4."""
+    one, other = two(5000)
+    assert 0 in difference(one, other, level=0.9999).interval
+
+
+def test_runs_that_know_nothing_have_an_endless_difference() -> None:
+    few = Run(Evaluator(inferl.TD(1)), target=0)
+    few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.5))
+    found = difference(few, followed(walk(500, 0), target=0))
+    assert found.interval.standard_error == np.inf
+    assert (found.interval.lower, found.interval.upper) == (-np.inf, np.inf)
