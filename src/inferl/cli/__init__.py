@@ -17,6 +17,7 @@ from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
+from inferl.cli.train_pong import train_pong
 from inferl.errors import InferlError
 
 __all__ = ["app", "main"]
@@ -61,7 +62,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare):
+for _command in (demo, evaluate, rollout, resume, compare, train_pong):
     app.command()(_command)
 
 
