@@ -42,11 +42,15 @@ def repeat(function: Callable[[int], Result], repeats: int, name: str, processes
     with Progress(*columns) as progress, partial.open("a") as file, ProcessPoolExecutor(processes) as pool:
         task = progress.add_task(name, total=repeats, completed=len(found))
         waiting = {pool.submit(function, i): i for i in missing}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            file.write(json.dumps({"repeat": waiting[done], "result": done.result()}) + "\n")
-            file.flush()
-            progress.advance(task)
+        try:
+            for done in as_completed(waiting):
+                found[waiting[done]] = done.result()
+                file.write(json.dumps({"repeat": waiting[done], "result": done.result()}) + "\n")
+                file.flush()
+                progress.advance(task)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or the error would show after all the other repeats
+            raise
     return [found[i] for i in range(repeats)]
 
 

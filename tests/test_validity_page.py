@@ -1,0 +1,25 @@
+"""The page on validity says what the committed results say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "validity" / "page.py"
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the studies are not part of an installed package")
+def test_the_page_is_what_the_results_give() -> None:
+    page = runpy.run_path(str(SCRIPT))["page"]
+    written = (ROOT / "docs" / "validity.md").read_text()
+    assert page() == written, "run python validity/page.py"
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the studies are not part of an installed package")
+def test_the_page_does_without_a_study(tmp_path: Path) -> None:
+    text = runpy.run_path(str(SCRIPT))["page"](tmp_path)
+    assert text.startswith("# Where an interval can be trusted")
+    assert "|" not in text
