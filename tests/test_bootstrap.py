@@ -10,7 +10,8 @@ import reference
 from mdps import small_problem
 
 from inferl.algorithms import GTD2, TD, Algorithm, Field
-from inferl.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
+from inferl.bootstrap import BootstrapState, BurnIn, OnlineBootstrap
+from inferl.effective_blocks import EffectiveBlocks
 from inferl.errors import DivergenceError, KindError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.increments import Transition

@@ -18,9 +18,10 @@ from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "choose_level"]
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "choose_level", "episode_error"]
 
 FEWEST_TESTED = 8  # a level with fewer blocks is too noisy to overrule a lower one
+FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
 
 
@@ -249,3 +250,30 @@ def choose_level(squares: Floats, blocks: Integers, freedom: Integers) -> Levels
         higher = level + 1
         chosen[target] = higher if higher < len(blocks) and blocks[higher] >= FEWEST_USED else level
     return Levels(rate, blocks, freedom, chosen)
+
+
+def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
+    """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
+    n_levels = max(len(moments.count) for moments in kept)
+    squares = np.zeros((n_levels, len(influence)))
+    blocks = np.zeros(n_levels, np.int64)
+    freedom = np.zeros(n_levels, np.int64)
+    for moments in kept:
+        j = len(moments.count)
+        squares[:j] += moments.centred(n * influence)
+        blocks[:j] += moments.blocks
+        freedom[:j] += moments.freedom
+    levels = choose_level(squares, blocks, freedom)
+    used = 0 * levels.chosen if single_steps else levels.chosen
+    rate = levels.rate[used, np.arange(len(influence))]
+    error = np.sqrt(rate / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
+    return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
+
+
+def episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
+    """Standard error from episodes as independent blocks."""
+    squares = np.sum([moments.centred(influence)[0] for moments in kept], axis=0)
+    freedom = sum(int(moments.blocks[0]) for moments in kept) - 2
+    if freedom < FEWEST_BLOCKS - 2:
+        return np.full(len(influence), np.inf), np.ones(len(influence))
+    return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, choose_level
+from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, episode_error
 from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.rows import Floats, InPlace
+from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
@@ -29,10 +30,8 @@ __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
 Blocks = Cascade | SparseCascade | EpisodeSums
 
-RIDGE = 1e-10  # relative to the largest entry of A
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 SHORTEST_EPOCH = 256
-FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 
 
 @dataclass(eq=False)
@@ -137,7 +136,7 @@ class LeastSquares:
             return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
         p = len(state.coordinates)
         matrix, vector = state.sums.total()
-        factored = _Factored(matrix[:p, :p])
+        factored = Factored(matrix[:p, :p])
         theta = factored.solve(vector[:p])
         influence = factored.solve_transposed(inside[:, :p].T).T  # (k, p): A^-T c
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
@@ -147,9 +146,9 @@ class LeastSquares:
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = np.pad(influence, ((0, 0), (0, room - p)))
         if isinstance(blocks, EpisodeSums):
-            levels, error, freedom = None, *_episode_error(kept, along, blocks.closed)
+            levels, error, freedom = None, *episode_error(kept, along, blocks.closed)
         else:
-            levels, error, freedom = _block_error(kept, along, state.n, self.blocks == "none")
+            levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         unseen, condition = targets.shape[1] - p, factored.condition()
         return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, condition, unseen, state.n)
@@ -176,7 +175,7 @@ class LeastSquares:
             own_matrix, own_vector = state.sums.total()
             matrix[np.ix_(place, place)] += own_matrix
             vector[place] += own_vector
-        pilot = _padded(_Factored(matrix).solve(vector), room) if one.n + other.n else vector
+        pilot = _padded(Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
         ended: list[Blocks] = []
         for state in (one, other):
@@ -214,7 +213,7 @@ class LeastSquares:
         """Renew the pilot; the current moments become the previous ones."""
         p, room = len(state.coordinates), state.coordinates.room
         matrix, vector = state.sums.total()
-        state.pilot = _padded(_Factored(matrix[:p, :p]).solve(vector[:p]), room)
+        state.pilot = _padded(Factored(matrix[:p, :p]).solve(vector[:p]), room)
         if state.buffer is not None:
             state.current = self._score_buffer(state, state.pilot)
             state.buffer = state.buffer_clock = None
@@ -259,62 +258,3 @@ def _n_levels(epoch_end: int) -> int:
 
 def _padded(x: Floats, length: int) -> Floats:
     return np.pad(x, (0, length - len(x)))
-
-
-class _Factored:
-    """A with a ridge so small that it only matters where the data say nothing, ready to solve with."""
-
-    def __init__(self, matrix: Floats) -> None:
-        from scipy.linalg import lu_factor
-
-        self.matrix = matrix
-        largest = float(np.abs(matrix).max(initial=0.0))
-        self.ridge = RIDGE * largest if largest > 0 else 1.0
-        self.factors = lu_factor(matrix + self.ridge * np.eye(len(matrix)), check_finite=False)
-
-    def condition(self) -> float:
-        """Estimate the condition number."""
-        from scipy.linalg.lapack import dgecon
-
-        reciprocal, _ = dgecon(self.factors[0], float(np.abs(self.matrix).sum(axis=0).max(initial=0.0)))
-        return 1 / reciprocal if reciprocal > 0 else np.inf
-
-    def solve(self, right: Floats) -> Floats:
-        """Return A^-1 right; one refinement takes the ridge's own bias out."""
-        from scipy.linalg import lu_solve
-
-        rough = lu_solve(self.factors, right, check_finite=False)
-        return rough + lu_solve(self.factors, right - self.matrix @ rough, check_finite=False)
-
-    def solve_transposed(self, right: Floats) -> Floats:
-        """Return A^-T right."""
-        from scipy.linalg import lu_solve
-
-        return lu_solve(self.factors, right, trans=1, check_finite=False)
-
-
-def _block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
-    """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
-    n_levels = max(len(moments.count) for moments in kept)
-    squares = np.zeros((n_levels, len(influence)))
-    blocks = np.zeros(n_levels, np.int64)
-    freedom = np.zeros(n_levels, np.int64)
-    for moments in kept:
-        j = len(moments.count)
-        squares[:j] += moments.centred(n * influence)
-        blocks[:j] += moments.blocks
-        freedom[:j] += moments.freedom
-    levels = choose_level(squares, blocks, freedom)
-    used = 0 * levels.chosen if single_steps else levels.chosen
-    rate = levels.rate[used, np.arange(len(influence))]
-    error = np.sqrt(rate / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
-    return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
-
-
-def _episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
-    """Standard error from episodes as independent blocks."""
-    squares = np.sum([moments.centred(influence)[0] for moments in kept], axis=0)
-    freedom = sum(int(moments.blocks[0]) for moments in kept) - 2
-    if freedom < FEWEST_BLOCKS - 2:
-        return np.full(len(influence), np.inf), np.ones(len(influence))
-    return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from inferl import algorithms
 from inferl.blocks import Cascade, EpisodeSums, Moments
-from inferl.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
+from inferl.bootstrap import BootstrapState, BurnIn, OnlineBootstrap
 from inferl.coordinates import Coordinates
 from inferl.diagnostics import RatioSummary
+from inferl.effective_blocks import EffectiveBlocks
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
