@@ -85,8 +85,8 @@ class Evaluator:
         self.threads = threads
         # Several tiles at once spare calls; a delayed algorithm answers tile by tile, or tiles would blur.
         self._run = TILE if algorithm.delayed else max(LONGEST_RUN // algorithm.n_features // TILE, 1) * TILE
+        self._observed = Observations(algorithm.n_features, self._run)
         self._companion = LeastSquares()
-        self._observed = Observations(algorithm.n_features)
         if isinstance(self.method, OnlineBootstrap):
             kept = self.method.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
             companion = self._companion.init(algorithm.dimension) if kept else None

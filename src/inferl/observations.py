@@ -6,27 +6,28 @@ comparisons and remembered; whatever is out of the ordinary is left to `Transiti
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
-from inferl.rows import Floats
 from inferl.transitions import Transitions
 
 __all__ = ["Observations"]
 
 
 class Observations:
-    """Ordinary steps that wait to become a chunk.
+    """Ordinary steps that wait to become a chunk, at most `room` of them.
 
     Ordinary: valid values, features of the kind seen before, a known stream, and no explicit `first` or `episode`.
     """
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, room: int) -> None:
         self.dimension = dimension
+        self.room = room
         self.known: dict[int, bool] = {}  # stream -> whether its features are tabular
         self.rows: list[tuple[Any, ...]] = []
+        self._vectors = np.zeros((0, 2, dimension))  # features and next features, where they are vectors
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -46,20 +47,19 @@ class Observations:
         if tabular is None:
             return 0
         try:
-            if not (0.0 <= discount <= 1.0 and isfinite(reward) and ratio >= 0.0 and isfinite(ratio)):
+            if not (0.0 <= discount <= 1.0 and isfinite(reward) and 0.0 <= ratio < inf):
                 return 0
             ends = discount == 0 if last is None else bool(last)
             if discount == 0 and not ends:
                 return 0
-            if tabular:
-                if type(features) is not int or type(next_features) is not int:
-                    features, next_features = features.__index__(), next_features.__index__()
-                if not (0 <= features < self.dimension and 0 <= next_features < self.dimension):
+            if not tabular:
+                if not self._keep(features, next_features):
                     return 0
-            else:
-                features, next_features = self._vector(features), self._vector(next_features)
-                if features is None or next_features is None:
-                    return 0
+                features = next_features = 0
+            elif type(features) is not int or type(next_features) is not int:
+                features, next_features = features.__index__(), next_features.__index__()
+            if not (0 <= features < self.dimension and 0 <= next_features < self.dimension):
+                return 0
         except (TypeError, AttributeError, ValueError):
             return 0
         self.rows.append((features, reward, next_features, discount, ratio, ends, stream))
@@ -68,12 +68,29 @@ class Observations:
     def chunk(self) -> Transitions:
         """Gather the steps into a chunk, and forget them."""
         features, rewards, next_features, discounts, ratios, last, stream = zip(*self.rows, strict=True)
+        tabular = self.known[stream[0]]
+        vectors = self._vectors[: len(self.rows)]
         self.rows = []
-        return Transitions(
-            np.array(features), rewards, np.array(next_features), discounts, ratios, last=last, stream=stream
+        return Transitions.of_checked(
+            features=np.array(features, np.int64) if tabular else vectors[:, 0].copy(),
+            rewards=np.array(rewards, np.float64),
+            next_features=np.array(next_features, np.int64) if tabular else vectors[:, 1].copy(),
+            discounts=np.array(discounts, np.float64),
+            ratios=np.array(ratios, np.float64),
+            last=np.array(last, np.bool_),
+            stream=np.array(stream, np.int64),
         )
 
-    def _vector(self, features: Any) -> Floats | None:
-        vector = np.array(features, dtype=np.float64)
-        # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
-        return vector if vector.shape == (self.dimension,) and isfinite(vector @ vector) else None
+    def _keep(self, features: Any, next_features: Any) -> bool:
+        """Copy two vectors into the next free place, and say whether they are sound."""
+        if len(self._vectors) == 0:
+            self._vectors = np.zeros((self.room, 2, self.dimension))
+        pair = self._vectors[len(self.rows)]
+        for place, vector in ((pair[0], features), (pair[1], next_features)):
+            if (vector.shape if type(vector) is np.ndarray else np.shape(vector)) != place.shape:
+                return False
+            place[:] = vector
+            # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
+            if not isfinite(place @ place):
+                return False
+        return True

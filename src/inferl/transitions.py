@@ -104,6 +104,14 @@ class Transitions(Rows):
         for name, value in columns.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def of_checked(cls, **columns: Floats | Integers | Bools) -> Transitions:
+        """Build a chunk of arrays that have been checked before, without episode borders."""
+        new = object.__new__(cls)
+        for name, value in {"first": None, "episode": None, **columns}.items():
+            object.__setattr__(new, name, value)
+        return new
+
     @property
     def tabular(self) -> bool:
         """Whether the features are row numbers of a table."""
