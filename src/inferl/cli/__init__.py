@@ -15,6 +15,7 @@ import inferl
 from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
+from inferl.cli.reproduce import reproduce
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
 from inferl.cli.train_pong import train_pong
@@ -62,7 +63,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare, train_pong):
+for _command in (demo, evaluate, rollout, resume, compare, reproduce, train_pong):
     app.command()(_command)
 
 

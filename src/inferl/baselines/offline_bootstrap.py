@@ -1,0 +1,146 @@
+"""Offline bootstrap: keep the data, resample them, run the estimator on every resample. What Algorithm 1 replaces.
+
+What is resampled are the increments: a transition keeps the trace, or the n rewards, that it had in the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.algorithms import Algorithm, Carry
+from inferl.baselines.replay import Draw, Resample, Units, replay
+from inferl.baselines.resampled_sums import solutions
+from inferl.bootstrap import BurnIn, OnlineBootstrap
+from inferl.errors import DataError, KindError, SettingError, ShapeError
+from inferl.increments import Increments
+from inferl.interval import Interval, basic, check_level, normal, percentile
+from inferl.kernels import Foldable
+from inferl.least_squares import LeastSquares
+from inferl.step_sizes import StepSize
+from inferl.streams import Clock, Streams
+from inferl.targets import as_targets
+from inferl.transitions import Transitions
+
+__all__ = ["offline_bootstrap"]
+
+KINDS = ("percentile", "basic", "normal")
+
+
+def offline_bootstrap(
+    data: Transitions | Increments | Iterable[Transitions],
+    algorithm: Algorithm,
+    estimator: StepSize | LeastSquares,
+    target: ArrayLike,
+    *,
+    unit: str | int = "episode",
+    n_resamples: int = 200,
+    average: str | BurnIn = "linear",
+    level: float = 0.95,
+    kind: str = "percentile",
+    seed: int = 0,
+) -> Interval:
+    """Resample as many units as there are, B times, and run the same estimator on each resample.
+
+    Parameters
+    ----------
+    data
+        Transitions, or a source of them; all are kept in memory.
+    algorithm
+        What a transition adds to the equation of the value: `TD`, `GTD2`, ...
+    estimator
+        A step size: the averaged recursion, row 0 of `OnlineBootstrap`. Or `LeastSquares`: the solution of the sums.
+    target
+        As for `Evaluator.interval`: the number of a state, a vector of features, or a matrix with k of them.
+    unit
+        ``"episode"``, ``"transition"``, or a number: blocks of so many consecutive steps of a stream. Units must be
+        nearly independent of each other; an episode that is still open at the end is one too.
+    n_resamples
+        B.
+    average
+        Weights of the iterates in the average, as for `OnlineBootstrap`.
+    level
+        Probability with which the interval holds the truth.
+    kind
+        ``"percentile"``, ``"basic"`` or ``"normal"``.
+    seed
+        Of the draws; resample b is the same whatever B is.
+
+    Examples
+    --------
+    A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:
+
+    >>> import inferl
+    >>> coin = np.random.default_rng(0).integers(2, size=3000)
+    >>> data = inferl.Transitions(0 * coin, coin, 0 * coin, 0.9)
+    >>> print(offline_bootstrap(data, inferl.TD(1), inferl.LeastSquares(), 0, unit="transition"))
+    5.22 [5.07, 5.40] 95% pointwise, 3 000 transitions
+    """
+    check_level(level)
+    if kind not in KINDS:
+        raise KindError(f"the offline bootstrap has no {kind!r} interval; choose one of {', '.join(KINDS)}")
+    if n_resamples < 2:
+        raise SettingError(f"n_resamples is {n_resamples}; a spread needs at least 2")
+    increments, clock, n, tabular = _increments(data, algorithm)
+    units = Units.of(clock, unit)
+    if len(units) < 2:
+        raise DataError(f"there is only one unit to resample, of kind {unit!r}; take shorter ones, or more data")
+    solved = isinstance(estimator, LeastSquares)
+    targets, single = as_targets(target, algorithm, tabular, whole=not solved)
+
+    def draw(b: int) -> Draw:
+        generator = np.random.default_rng((seed, b))
+        return lambda k: generator.integers(len(units), size=k)
+
+    notes: tuple[str, ...] = ()
+    if isinstance(estimator, LeastSquares):
+        if not algorithm.affine:
+            raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; give a step size")
+        drawn = (np.bincount(draw(b)(len(units)), minlength=len(units)) for b in range(n_resamples))
+        all_once = [np.ones(len(units), np.int64)]
+        form = algorithm.value_form(increments)  # type: ignore[arg-type]
+        (estimate, *others), (_, *lost) = zip(*solutions(form, units, chain(all_once, drawn), targets), strict=True)
+        values = np.array(others)
+        if any(lost):
+            notes = (f"identification: {sum(lost)} of {n_resamples} resamples say nothing of a target",)
+    else:
+        method = OnlineBootstrap(estimator, 2, average=average, companion=False)
+        targets = algorithm.pad(targets)
+        whole = method.advance(method.init(algorithm.n_parameters), increments, clock)
+        estimate = method.read(whole, targets).estimate
+        # Drawn twice, once to know how long resamples are: keeping all draws would take more room than the data do.
+        known = len(units.order) if (units.length == units.length[0]).all() else None
+        lengths = np.array([known or int(units.length[draw(b)(len(units))].sum()) for b in range(n_resamples)])
+        resamples = [Resample(units, draw(b)) for b in range(n_resamples)]
+        values = replay(increments, resamples, lengths, method, algorithm.n_parameters) @ targets.T
+    deviations = values - estimate
+    spread = deviations.std(axis=0, ddof=1)
+    if kind == "normal":
+        lower, upper = normal(estimate, spread, level)
+    else:
+        lower, upper = (percentile if kind == "percentile" else basic)(estimate, deviations, level)
+    interval = Interval(estimate, lower, upper, level, kind, spread, n, notes)
+    return interval.only() if single else interval
+
+
+def _increments(
+    data: Transitions | Increments | Iterable[Transitions], algorithm: Algorithm
+) -> tuple[Foldable, Clock, int, bool]:
+    """Turn data into increments and their places in time, with the number of rows and whether they are of a table."""
+    streams, carry = Streams(), Carry()
+    increments: list[Foldable] = []
+    clocks: list[Clock] = []
+    kinds = set()
+    for chunk in [data] if isinstance(data, Transitions | Increments) else data:
+        algorithm.check(chunk)
+        kinds.add(isinstance(chunk, Transitions) and chunk.tabular)
+        streams, steps = streams.place(chunk)
+        made, clock, carry = algorithm.increments(steps, carry)
+        increments.append(made)
+        clocks.append(clock)
+    if len(kinds) != 1:
+        raise ShapeError("there are no data" if not kinds else "features are numbers in some chunks, vectors in others")
+    return type(increments[0]).join(increments), Clock.join(clocks), streams.n, kinds.pop()  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""Resampled sums: the solution of least squares on many resamples of the same data.
+
+The equation of a resample is a sum over units, each as often as it was drawn; no row is looked at twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from inferl.baselines.replay import Units
+from inferl.coordinates import Coordinates
+from inferl.increments import Increments
+from inferl.least_squares import UNIDENTIFIED
+from inferl.rows import Floats, Integers
+from inferl.solving import RIDGE
+from inferl.vectors import Sparse, dense
+
+__all__ = ["solutions"]
+
+MOST_HELD = 2**23  # numbers that sums over units, or over resamples, may take
+
+Sums = Callable[[Floats], Floats]  # counts (G, E) of the units in G resamples -> their [A b] (G, p, p + 1)
+
+
+def solutions(
+    form: Increments, units: Units, counts: Iterable[Integers], targets: Floats
+) -> Iterator[tuple[Floats, bool]]:
+    """Solve, for each set of counts (E,) of the units, along targets (k,); and say whether one is not identified."""
+    from scipy.linalg import lu_factor, lu_solve
+
+    coordinates = Coordinates.none_of(form.n_parameters).including(form)
+    inside, missing = coordinates.targets(targets)
+    size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
+    x = coordinates.relabelled(form)
+    for sums, length in _summed(x, units, counts):
+        vector = sums[:, -1]
+        matrix = sums[:, :-1] + np.diag(length * x.damping)
+        largest = float(np.abs(matrix).max(initial=0.0))
+        ridge = RIDGE * largest if largest > 0 else 1.0
+        factors = lu_factor(matrix + ridge * np.eye(len(matrix)), check_finite=False)
+        along = lu_solve(factors, inside.T, trans=1, check_finite=False)  # (p, k): A^-T c
+        outside = np.hypot(ridge * np.linalg.norm(along, axis=0), missing) / size
+        # One refinement takes the ridge's own bias out, as LeastSquares does.
+        along = along + lu_solve(factors, inside.T - matrix.T @ along, trans=1, check_finite=False)
+        yield vector @ along, bool((outside > UNIDENTIFIED).any())
+
+
+def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator[tuple[Floats, float]]:
+    """Sum [A b] over units, each as often as it was drawn, and count the rows; some resamples at once."""
+    p = x.n_parameters
+    unit = np.empty(len(x), np.int64)  # of each row
+    unit[units.order] = np.repeat(np.arange(len(units)), units.length)
+    if isinstance(x.u, Sparse) and isinstance(x.v, Sparse):
+        sums = _of_entries(x.u, x.v, x.c, unit, len(units))
+    else:
+        u, right = dense(x.u), np.concatenate([dense(x.v), x.c[..., None]], axis=2)
+        # The sums of units are worth keeping if they are much fewer than the rows.
+        kept = 4 * len(units) <= len(x) and len(units) * p * (p + 1) <= MOST_HELD
+        sums = (_of_units if kept else _of_rows)(u, right, unit, units)
+    counts, some = iter(counts), max(MOST_HELD // (p * (p + 1)), 1)
+    while batch := list(islice(counts, min(some, 64))):
+        often = np.array(batch, dtype=np.float64)
+        yield from zip(sums(often), (often @ units.length).tolist(), strict=True)
+
+
+def _of_entries(u: Sparse, v: Sparse, c: Floats, unit: Integers, n_units: int) -> Sums:
+    """Add up unit by unit what falls on the same entry of [A b]; resamples are then one sparse product."""
+    from scipy.sparse import csr_array
+
+    p = u.size
+    right = np.concatenate([v.index, np.full((*c.shape, 1), p)], axis=2)
+    place = (u.index[..., :, None] * (p + 1) + right[..., None, :]).reshape(len(unit), -1)
+    factor = np.concatenate([v.value, c[..., None]], axis=2)
+    value = (u.value[..., :, None] * factor[..., None, :]).reshape(len(unit), -1)
+    entries, row = np.unique(place, return_inverse=True)
+    column = np.repeat(unit, place.shape[1])
+    of_units = csr_array((value.ravel(), (row.ravel(), column)), shape=(len(entries), n_units))
+
+    def sums(often: Floats) -> Floats:
+        total = np.zeros((len(often), p * (p + 1)))
+        total[:, entries] = (of_units @ often.T).T
+        return total.reshape(-1, p, p + 1)
+
+    return sums
+
+
+def _of_units(u: Floats, right: Floats, unit: Integers, units: Units) -> Sums:
+    """Keep [A b] of every unit; resamples are then one matrix product."""
+    p = u.shape[2]
+    held = np.empty((len(units), p, p + 1))
+    for e, (start, length) in enumerate(zip(units.start.tolist(), units.length.tolist(), strict=True)):
+        rows = units.order[start : start + length]
+        np.matmul(u[rows].reshape(-1, p).T, right[rows].reshape(-1, p + 1), out=held[e])
+    return lambda often: (often @ held.reshape(len(held), -1)).reshape(-1, p, p + 1)
+
+
+def _of_rows(u: Floats, right: Floats, unit: Integers, units: Units) -> Sums:
+    """Weigh every row by how often its unit was drawn; one matrix product a resample."""
+    p = u.shape[2]
+    flat, columns = u.reshape(-1, p), right.reshape(-1, p + 1)
+    row_unit = np.repeat(unit, u.shape[1])
+    return lambda often: np.stack([(flat * own[row_unit, None]).T @ columns for own in often])

@@ -1,0 +1,129 @@
+"""The page of results: a table for people, made from the JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from inferl.benchmarks.engine import FORMAT
+from inferl.errors import DataError
+
+__all__ = ["read", "rendered", "update_page"]
+
+BEGIN, END = "<!-- measured: written by inferl.benchmarks -->", "<!-- end of measured -->"
+
+AROUND = f"""# Performance
+
+What the engine does in a second, against what one would write or pick instead. Everything runs in one process and on
+one thread; things that are compared take turns, the process's own time counts, and the median is shown.
+
+{BEGIN}
+{END}
+
+## How to run
+
+    make bench            # all of it, a few minutes; writes benchmarks/results/engine.json and this page
+    inferl bench --quick  # from an installed package, less than a minute
+
+JAX and river are measured if they are there: `pip install 'inferl[bench]'`, which `make bench` does.
+
+## Sanitizers
+"""
+
+RIVALS = """The rivals:
+
+- **naive**: Algorithm 1 as it is printed, a loop over transitions and in it one over replicas, in NumPy.
+- **step**: NumPy on all replicas at once, one transition after the other, multipliers from PCG64, its lines folded by
+  hand; **as printed**: the same in the lines of the algorithm, with one product and one large temporary more. For
+  one-hot features both work on the vectors written out.
+- **JAX**: the step as the body of a compiled `lax.scan`, in float64 on the CPU.
+- **river**: `BaggingRegressor` of linear regressions. Not the same: it regresses the reward on the features (no
+  bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
+- **offline**: `inferl.baselines.offline_bootstrap`, which keeps the data and walks along all resamples at once, in
+  NumPy. It is not compiled, as the engine is.
+
+The peak is a product of two matrices of float64 in the same process. Useful operations a transition are 6 B p for TD
+(dot product, update, average), 10 B d for GTD2 and 4 p² for least squares; "at peak" is the ratio over the step that an
+engine at 100 % of the peak would have. "From arrays" includes checking and copying the user's arrays."""
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read results back."""
+    results: dict[str, Any] = json.loads(Path(path).read_text())
+    if results.get("format") != FORMAT:
+        raise DataError(f"{path} has format {results.get('format')!r}, this version reads {FORMAT}; measure again")
+    return results
+
+
+def update_page(path: str | os.PathLike[str], results: dict[str, Any]) -> None:
+    """Write the results into a page, between its two marks; what is around them stays."""
+    path = Path(path)
+    text = path.read_text() if path.exists() else AROUND
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise DataError(f"{path} has no place for the results: lines {BEGIN!r} and {END!r}")
+    path.write_text(f"{before}{BEGIN}\n\n{rendered(results)}\n\n{END}{after}")
+
+
+def rendered(results: dict[str, Any]) -> str:
+    """Write results as Markdown."""
+    parts = [_machine(results), _speeds(results), RIVALS, _verdicts(results)]
+    return "\n\n".join(parts)
+
+
+def _machine(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if number)
+    return (
+        f"Measured {machine['date']} on {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
+        f"kernel {machine['kernel']}; Python {machine['python']}, {versions}, BLAS {machine['blas']}; "
+        f"commit {machine['commit'] or 'unknown'}, command `{machine['command']}`."
+    )
+
+
+def _speeds(results: dict[str, Any]) -> str:
+    head = ["shape", "transitions/s", "from arrays", "of peak", "over step", "at peak"]
+    others = {"step as printed": "as printed", "jax": "over JAX", "naive": "over naive", "river": "over river"}
+    rows = []
+    for shape in results["shapes"]:
+        rate, over = shape["transitions per second"], shape["over"]
+        row = [shape["name"], _count(rate["inferl"]), _count(rate["inferl from arrays"])]
+        row += [_share(shape["share of peak"]), _times(over["step"]), _times(shape["most over step at peak"])]
+        rows.append(row + [_times(over.get(name)) for name in others])
+    solved = results["least squares"]
+    rate = _count(solved["transitions per second"]["inferl"])
+    rows.append([solved["name"], rate, "", _share(solved["share of peak"]), *[""] * 6])
+    return _table([*head, *others.values()], rows)
+
+
+def _verdicts(results: dict[str, Any]) -> str:
+    rows = [
+        [row["name"], row["shown"], row["reach"], "met" if row["met"] else "**not met**"] for row in results["judged"]
+    ]
+    missed = sum(not row["met"] for row in results["judged"])
+    count = "All are met." if not missed else f"{missed} of {len(rows)} are not met."
+    memory = results["memory"]
+    grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
+    growth = f"Growth of the process from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
+    table = _table(["", "measured", "reach", ""], rows)
+    return f"## What was to be reached\n\n{count}\n\n{table}\n\n{growth}"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _count(number: float) -> str:
+    return f"{float(f'{number:.3g}'):,.0f}".replace(",", " ")
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"x{float(f'{ratio:.3g}'):,g}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

@@ -1,0 +1,1 @@
+"""The paper's experiments, rebuilt with the public API: a study a file, on shared machinery."""

@@ -1,0 +1,264 @@
+"""Writes docs/reproduction.md and its pictures from the results of the full runs, so that the page cannot drift.
+
+python -m inferl.experiments.page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from inferl.experiments.drawing import draw, select
+from inferl.experiments.machinery import Result
+from inferl.experiments.words import FROZENLAKE, HEAD, RANDOM_MDP
+
+__all__ = ["criteria", "page"]
+
+DOCS = Path("docs")
+RESULTS = DOCS / "results"
+IMAGES = DOCS / "images" / "reproduction"
+GOOD = (0.93, 0.97)  # what the 99.9 % binomial interval of a nominal coverage has to meet
+
+Columns = dict[str, Callable[[Result], str]]
+
+
+def page(results: Path = RESULTS) -> str:
+    """The whole page; a study that has not been run is left out."""
+    parts = [HEAD]
+    for name, sections in (("frozenlake", _frozenlake), ("random_mdp", _random_mdp)):
+        path = results / f"{name}.json"
+        if path.exists():
+            parts += sections(json.loads(path.read_text()))
+    return "\n".join(parts)
+
+
+def criteria(content: dict[str, Any]) -> list[Result]:
+    """What had to come out, and whether it did."""
+    if content["experiment"] == "frozenlake":
+        nominal = [("bootstrap", 250), ("least squares", 50)]
+        cost = content["cost"]
+    else:
+        nominal = [("GTD2", 10_000), ("TDC", 10_000), ("least squares", 1_000)]
+        cost = content["cost"]["GTD2"]
+    lines = [
+        _line(f"coverage of {method} at {_count(cell['length'])}", "meets 93 to 97 %", _wide(cell), _meets(cell))
+        for method, first in nominal
+        for cell in select(content["coverage"], method)
+        if cell["length"] >= first
+    ]
+    once, hundred = cost["offline_over_online_once"], cost["offline_over_online_100"]
+    online, offline = cost["memory"]["online"], cost["memory"]["offline"]
+    lines.append(_line("offline / online time, one report", "at least 2", f"{once:g}", once >= 2))
+    lines.append(_line("offline / online time, 100 reports", "at least 100", f"{hundred:g}", hundred >= 100))
+    grown = f"online x {online[-1] / online[0]:.2f}, offline + {(offline[-1] - offline[0]) / 1e6:.0f} MB"
+    flat = online[-1] < 1.2 * online[0] and offline[-1] > 1.2 * offline[0]
+    lines.append(_line("memory over a stream 10 times as long", "online flat, offline grows", grown, flat))
+    if "policy" in content:
+        share = content["policy"]["share"]
+        lines.append(
+            _line("value of the learned policy over the best", "at least 98 %", _percent(share), share >= 0.98)
+        )
+    return lines
+
+
+def _line(what: str, wanted: str, found: str, met: bool) -> Result:
+    return {"what": what, "wanted": wanted, "found": found, "met": bool(met)}
+
+
+def _meets(cell: Result) -> bool:
+    low, high = cell["binomial_99.9"]
+    return bool(low <= GOOD[1] and high >= GOOD[0])
+
+
+def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
+    cells, settings = content["coverage"], content["settings"]
+    printed = f"as printed, initial {settings['printed_initials'][-1]:g}"
+    policy, cost = content["policy"], content["cost"]
+    first = content["rates"][0]
+    lengths = settings["episodes"]
+    facts = {
+        "value": f"{policy['value']:.5f}",
+        "best": f"{policy['optimal_value']:.5f}",
+        "share": _percent(policy["share"]),
+        "fixed_point": f"{content['features']['truth']:.4f}",
+        "repeats": str(content["repeats"]["coverage"]),
+        "offline_repeats": str(content["repeats"]["offline"]),
+        "sensitivity_repeats": str(content["repeats"]["sensitivity"]),
+        "features_repeats": str(content["repeats"]["features"]),
+        "slopes": ", ".join(
+            f"{row['kind']} {row['slope']:.2f} [{_range(row['interval'])}]" for row in content["rates"]
+        ),
+        "batches": _range((min(first["fewer"] or [0]), max(first["fewer"] or [0]))),
+        "exact": _range(first["if_exact"]),
+        "noise": f"{1.96 * (0.95 * 0.05 / 200) ** 0.5:.3f}",
+        "initial": f"{settings['initial']:g}",
+        "decay": f"{settings['decay']:g}",
+        **_cost_facts(cost),
+    }
+    tables = {
+        "criteria": _criteria_table(content),
+        "coverage_table": _by_length(
+            cells, [printed, "law alone", "bootstrap", "least squares", "offline bootstrap"], lengths
+        ),
+        "kinds_table": _kinds(cells, ["bootstrap", "law alone"], lengths),
+        "sensitivity_table": _by_length(
+            content["sensitivity"], list(dict.fromkeys(cell["method"] for cell in content["sensitivity"])), lengths
+        ),
+        "features_table": _by_length(
+            content["random_features"],
+            list(dict.fromkeys(cell["method"] for cell in content["random_features"])),
+            lengths,
+        ),
+        "made_by": _made_by(content),
+    }
+    yield _filled(FROZENLAKE, facts | tables)
+
+
+def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
+    cells, steps = content["coverage"], content["settings"]["steps"]
+    names = list(dict.fromkeys(cell["method"] for cell in cells))
+    cost = content["cost"]
+    facts = {
+        "repeats": str(content["repeats"]["coverage"]),
+        "offline_repeats": str(content["repeats"]["offline"]),
+        **_cost_facts(cost["GTD2"]),
+        "criteria": _criteria_table(content),
+        "coverage_table": _by_length(
+            cells, [name for name in names if "printed" not in name and "alone" not in name], steps
+        ),
+        "errata_table": _by_length(cells, [name for name in names if "printed" in name or "alone" in name], steps),
+        "kinds_table": _kinds(cells, ["GTD2", "TDC", "GTD"], steps),
+        "widths_table": _widths(cells, [name for name in names if "alone" not in name and "own" not in name], steps),
+        "cost_table": _cost_table(cost),
+        "made_by": _made_by(content),
+    }
+    yield _filled(RANDOM_MDP, facts)
+
+
+def _filled(words: str, facts: dict[str, str]) -> str:
+    for name, fact in facts.items():
+        words = words.replace(f"<{name}>", fact)
+    return words
+
+
+def _cost_facts(cost: Result) -> dict[str, str]:
+    seconds, memory = cost["seconds"], cost["memory"]
+    return {
+        "once": f"{cost['offline_over_online_once']:.0f}",
+        "hundred": f"{cost['offline_over_online_100']:.0f}",
+        "online_seconds": f"{seconds['online_once']:.3f}",
+        "offline_seconds": f"{seconds['offline_once']:.1f}",
+        "online_100_seconds": f"{seconds['online_100']:.2f}",
+        "offline_100_seconds": f"{seconds['offline_100']:.0f}",
+        "cost_steps": _count(cost["steps"]),
+        "online_memory": " / ".join(f"{peak / 1e6:.2f}" for peak in memory["online"]),
+        "offline_memory": " / ".join(f"{peak / 1e6:.1f}" for peak in memory["offline"]),
+        "memory_steps": " / ".join(map(_count, memory["steps"])),
+    }
+
+
+def _criteria_table(content: dict[str, Any]) -> str:
+    columns: Columns = {name: lambda line, name=name: line[name] for name in ("what", "wanted", "found")}  # type: ignore[misc]
+    return _table(criteria(content), columns | {"met": lambda line: "yes" if line["met"] else "**no**"})
+
+
+def _by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    rows = [{cell["length"]: cell for cell in select(cells, method)} | {"method": method} for method in methods]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[_count(n)] = lambda row, n=n: _coverage(row[n]) if n in row else "-"  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _kinds(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    rows = [
+        {cell["length"]: cell for cell in select(cells, method, kind)} | {"method": method, "interval": kind}
+        for method in methods
+        for kind in ("percentile", "basic", "normal")
+    ]
+    columns: Columns = {"method": lambda row: row["method"], "interval": lambda row: row["interval"]}
+    for n in lengths:
+        columns[_count(n)] = lambda row, n=n: _coverage(row[n]) if n in row else "-"  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _widths(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    rows = [{cell["length"]: cell for cell in select(cells, method)} | {"method": method} for method in methods]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[_count(n)] = lambda row, n=n: f"{row[n]['width_over_oracle']:.2f}" if n in row else "-"  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _cost_table(cost: Result) -> str:
+    rows = []
+    for name, found in cost.items():
+        for key in ("online", "offline") if "online" in found["memory"] else ("peak",):
+            seconds = found["seconds"]["once" if key == "peak" else f"{key}_once"]
+            steps, peaks = found["memory"]["steps"], found["memory"][key]
+            label = name if key == "peak" else f"{name} {key}"
+            row = {"method": label, "steps": _count(found["steps"]), "seconds for one report": f"{seconds:.3g}"}
+            rows.append(
+                row
+                | {"peak memory, MB, at a tenth of them": f"{peaks[0] / 1e6:.1f}", "at all": f"{peaks[-1] / 1e6:.1f}"}
+            )
+            assert steps[-1] == found["steps"]
+    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _table(rows: Sequence[Result], columns: Columns) -> str:
+    """A Markdown table with a row for each cell."""
+    words = ("method", "interval", "what", "wanted", "met")
+    rule = ["---" if name in words else "---:" for name in columns]
+    lines = [[show(row) for show in columns.values()] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [list(columns), rule, *lines]).rstrip("\n")
+
+
+def _made_by(content: dict[str, Any]) -> str:
+    made = content["provenance"]
+    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
+    repeats = ", ".join(f"{name} {count}" for name, count in content["repeats"].items())
+    return (
+        f"Made by `{made['command']}`: seed {made['seed']}, commit {made['commit']}, kernel {made['kernel']}, "
+        f"Python {made['python']}, {versions}; repeats: {repeats}."
+    )
+
+
+def _coverage(cell: Result) -> str:
+    low, high = cell["binomial_95"]
+    return f"{100 * cell['coverage']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _wide(cell: Result) -> str:
+    low, high = cell["binomial_99.9"]
+    return f"{100 * cell['coverage']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _percent(x: float) -> str:
+    return f"{100 * x:.2f} %"
+
+
+def _range(pair: Sequence[float]) -> str:
+    return f"{pair[0]:.2f} to {pair[1]:.2f}"
+
+
+def _count(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def main() -> None:
+    """Draw the pictures and write the page."""
+    for path in sorted(RESULTS.glob("*.json")):
+        content = json.loads(path.read_text())
+        if content.get("experiment") in ("frozenlake", "random-mdp"):
+            draw(content, IMAGES)
+    for extra in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.csv")]:
+        extra.unlink()  # the page shows the .png; the others are in the folder of a run
+    (DOCS / "reproduction.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main()
