@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import inferl
+from inferl.cli.bench import bench
 from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
@@ -63,7 +64,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare, reproduce, train_pong):
+for _command in (demo, evaluate, rollout, resume, compare, reproduce, train_pong, bench):
     app.command()(_command)
 
 

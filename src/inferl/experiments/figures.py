@@ -47,7 +47,8 @@ def coverage(axes: Axes, curves: Mapping[str, Sequence[Result]], unit: str) -> N
                 x, y, bars, color=COLORS[i], marker=MARKERS[i], markersize=3, capsize=1.5, elinewidth=0.8, label=name
             )
         axes.axhline(LEVEL, color="black", linewidth=0.6, linestyle="--", zorder=0)
-        axes.set_ylim(-0.03, 1.03)
+        lowest = min(row["binomial_95"][0] for rows in curves.values() for row in rows)
+        axes.set_ylim(lowest - 0.05 if lowest > 0.7 else -0.03, 1.01 if lowest > 0.7 else 1.03)
         axes.set_ylabel("coverage")
         _over(axes, curves, unit)
 
@@ -233,9 +234,11 @@ def _over(axes: Axes, curves: Mapping[str, Any], unit: str) -> None:
     for place in places:
         at = max(place[0], at + gap)
         place[0] = at
-    excess = at - (lowest + height)
+    at = lowest + height + gap
+    for place in reversed(places):  # what has been pushed out at the top comes down again
+        at = place[0] = min(place[0], at - gap)
     for place in places:
-        y = (place[0] - max(excess, 0.0) - lowest) / height
+        y = (place[0] - lowest) / height
         axes.annotate(
             place[1],
             (1.02, y),
@@ -250,7 +253,8 @@ def _over(axes: Axes, curves: Mapping[str, Any], unit: str) -> None:
 def _logarithmic(axes: Axes, unit: str) -> None:
     axes.set_xscale("log")
     axes.set_xlabel(unit)
-    _plain_numbers(axes.xaxis)
+    first, final = axes.get_xlim()
+    _plain_numbers(axes.xaxis, few=final > 99 * first)  # large numbers need room
 
 
 def _plain_numbers(axis: Any, few: bool = False) -> None:
