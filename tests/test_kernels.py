@@ -10,14 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from checks import assert_same_bits, evaluated
 from mdps import small_problem
 
 from inferl import kernels
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
+from inferl.bootstrap import OnlineBootstrap
 from inferl.increments import Increments
 from inferl.kernels import Draws, _native, native, reference
 from inferl.multipliers import Blocks, Multipliers
 from inferl.rows import Floats
+from inferl.step_sizes import Polynomial
 from inferl.streams import Steps, Streams
 from inferl.transitions import Transitions
 from inferl.vectors import Sparse
@@ -133,6 +136,19 @@ def test_threads_and_shards_change_no_bit(instruction_set: str, name: str) -> No
         native.fold(iterate, lag, increments, step_size, mass, draws)
         rows[first] = np.concatenate([iterate[:, 40 - first + 1], lag[:, 40 - first + 1]]).tobytes()
     assert rows[5] == rows[29]
+
+
+@pytest.mark.parametrize("n_replicas", [5, 20])
+def test_a_table_longer_than_a_tile_is_cut_anywhere(instruction_set: str, n_replicas: int) -> None:
+    """Whether a group of replicas is packed depends on the rows at hand, and must not show."""
+    rng = np.random.default_rng(0)
+    states = rng.integers(100, size=1001)
+    data = Transitions(states[:-1], rng.normal(size=1000), states[1:], 0.9, rng.exponential(size=1000))
+    method = OnlineBootstrap(Polynomial(0.5), n_replicas=n_replicas, companion=False)
+    for algorithm in (TD(100), TDC(100)):
+        whole = evaluated(algorithm, method, data)
+        assert_same_bits(whole, evaluated(algorithm, method, data, range(64, 1000, 64)))
+        assert_same_bits(whole, evaluated(algorithm, method, data, range(1, 1000, 7)))
 
 
 @pytest.mark.parametrize("clock", ["step", "episode", Blocks(2, 0.5)])

@@ -67,6 +67,8 @@ def dense(x: Vectors) -> Floats:
 
 def scale(x: Vectors, factor: Floats | float) -> Vectors:
     """Multiply each vector by its own factor (T,), or all by one."""
+    if np.ndim(factor) and (np.asarray(factor) == 1).all():
+        return x  # on-policy
     factor = np.asarray(factor)[..., None]
     return Sparse(x.index, x.value * factor, x.size) if isinstance(x, Sparse) else x * factor
 

@@ -370,12 +370,11 @@ void fold_single(const State &state, const Schedule &s, const SingleTerm &term, 
     }
 }
 
-// A group of columns in the state itself; the last one may be narrower than the vectors.
+// A group of columns where it lies, in the state or packed; in the state the last one may be narrower than the vectors.
 template <bool Whole>
 class InPlace {
   public:
-    InPlace(double *base, const State &state, std::size_t column)
-        : base_(base + column), stride_(state.columns), width_(std::min<std::size_t>(LANES, state.columns - column)) {}
+    InPlace(double *base, std::size_t stride, std::size_t width) : base_(base), stride_(stride), width_(width) {}
     Lanes at(std::int64_t index) const {
         const double *from = base_ + static_cast<std::size_t>(index) * stride_;
         if (Whole) return Lanes::at(from);
@@ -443,8 +442,8 @@ void fold_entries(const InPlace<Whole> &theta, const InPlace<Whole> &lag, const 
 }
 
 template <bool Whole>
-void fold_sparse_group(const State &state, const Schedule &s, const SparseTerms &x, std::size_t column) {
-    const InPlace<Whole> theta(state.iterate, state, column), lag(state.lag, state, column);
+void fold_sparse_group(const State &state, const Schedule &s, const SparseTerms &x, std::size_t column,
+                       const InPlace<Whole> &theta, const InPlace<Whole> &lag) {
     Gains gain(s, column, state.columns);
     const bool table = x.terms == 1 && x.m_u == 1 && x.m_v == 2;
     for (std::size_t first = 0; first < s.rows; first += s.tile) {
@@ -464,11 +463,23 @@ void fold_sparse_group(const State &state, const Schedule &s, const SparseTerms 
 
 // One-hot features: only the parameters that a row names are touched.
 void fold_sparse(const State &state, const Schedule &s, const SparseTerms &x, std::size_t begin, std::size_t end) {
-    for (std::size_t column = begin; column < end; column += LANES)
-        if (column + LANES <= state.columns)
-            fold_sparse_group<true>(state, s, x, column);
-        else
-            fold_sparse_group<false>(state, s, x, column);
+    // Packed lanes lie on cache lines; packing costs a pass over the table, so it must be small beside the rows.
+    const bool pack = state.p <= s.rows;
+    for (std::size_t column = begin; column < end; column += LANES) {
+        const std::size_t width = std::min<std::size_t>(LANES, state.columns - column), stride = state.columns;
+        if (pack) {
+            Packed packed(state, column);
+            fold_sparse_group(state, s, x, column, InPlace<true>(packed.iterate, LANES, LANES),
+                              InPlace<true>(packed.lag, LANES, LANES));
+            packed.unpack();
+        } else if (width == LANES) {
+            fold_sparse_group(state, s, x, column, InPlace<true>(state.iterate + column, stride, width),
+                              InPlace<true>(state.lag + column, stride, width));
+        } else {
+            fold_sparse_group(state, s, x, column, InPlace<false>(state.iterate + column, stride, width),
+                              InPlace<false>(state.lag + column, stride, width));
+        }
+    }
 }
 
 // Two blocks of parameters, (theta, y). With delta = r - dphi . theta and h = phi . y before each row:
