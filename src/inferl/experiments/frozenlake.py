@@ -168,6 +168,32 @@ def features_repeat(settings: FrozenLake, number: int) -> Result:
     }
 
 
+def order_repeat(settings: FrozenLake, number: int) -> Result:
+    """Errors of the estimate at the end, from the path and from the same transitions in random order.
+
+    In random order transitions do not depend on those before them; what differs is the bias that dependence makes.
+    """
+    path, ends = path_of(settings, number)
+    end = ends[max(settings.episodes) - 1]
+    shuffled = np.random.default_rng([settings.seed, number, 1]).permutation(end)
+    features, fixed_point = random_features(settings)
+    cases: list[tuple[Floats | None, Any, float, float]] = [
+        (None, 0, truth(settings), initial) for initial in settings.initials if initial >= settings.initial
+    ]
+    cases.append((features, features[0], fixed_point, settings.features_initial))
+    found = {}
+    for phi, target, exact, initial in cases:
+        data = path.transitions(settings.discount, phi)[:end]
+        dimension = lake(settings)[0].n_states if phi is None else phi.shape[1]
+        method = settings.bootstrap(number, step_size=inferl.Polynomial(initial, settings.decay, settings.cap))
+        method = replace(method, n_replicas=2)  # only the estimate is read
+        for order, rows in (("path", data), ("random", data[shuffled])):
+            estimate = inferl.Evaluator(inferl.TD(dimension), method).update(rows).estimate(target)
+            kind = "tabular" if phi is None else "features"
+            found[f"{kind}, initial {initial:g}, {order}"] = float(estimate) - exact
+    return found
+
+
 def offline_repeat(settings: FrozenLake, number: int) -> Result:
     """The offline bootstrap of the same recursion, episodes resampled; all but the two longest streams."""
     return _offline_at(settings, number, settings.episodes[:-2])
@@ -234,10 +260,17 @@ def cost_repeat(settings: FrozenLake, number: int) -> Result:
     return cost(contest, ends[max(settings.episodes) - 1])
 
 
+def _means(results: list[Result]) -> Result:
+    """Mean of each entry, with its standard error."""
+    columns = {name: np.array([result[name] for result in results]) for name in results[0]}
+    return {name: [float(x.mean()), float(x.std() / np.sqrt(len(x)))] for name, x in columns.items()}
+
+
 PARTS = (
     Part("coverage", coverage_repeat, 1000, 40),
-    Part("features", features_repeat, 400, 20),
+    Part("features", features_repeat, 200, 20),
     Part("sensitivity", sensitivity_repeat, 200, 10),
+    Part("order", order_repeat, 100, 4),
     Part("offline", offline_repeat, 200, 6),
     Part("long offline", long_offline_repeat, 200, 2),
     Part("example", example_repeat, 1, 1),
@@ -276,6 +309,7 @@ def run(
         "sensitivity": cells(found["sensitivity"]),
         "random_features": cells(found["features"]),
         "rates": [rates(found["coverage"], "bootstrap", kind, settings.episodes) for kind in KINDS],
+        "order": _means(found["order"]),
         "example": found["example"][0],
         "cost": found["cost"][0],
     }

@@ -96,6 +96,7 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
         "initial": f"{settings['initial']:g}",
         "decay": f"{settings['decay']:g}",
         **_cost_facts(cost),
+        **_bias_facts(content),
     }
     tables = {
         "criteria": _criteria_table(content),
@@ -157,6 +158,24 @@ def _cost_facts(cost: Result) -> dict[str, str]:
         "offline_memory": " / ".join(f"{peak / 1e6:.1f}" for peak in memory["offline"]),
         "memory_steps": " / ".join(map(_count, memory["steps"])),
     }
+
+
+def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
+    """Mean errors of the estimates at the end, beside the widths."""
+    settings = content["settings"]
+    right, small, large = (f"{initial:g}, {settings['decay']:g}" for initial in (settings["initial"], 30.0, 300.0))
+    facts: dict[str, str] = {}
+    for name, method in (("right", right), ("small", small), ("large", large)):
+        cell = select(content["sensitivity"], method)[-1]
+        facts |= {f"bias_{name}": f"{cell['bias']:+.4f}", f"width_{name}": f"{cell['median_width']:.4f}"}
+    cases = {"right": f"tabular, initial {settings['initial']:g}", "large": "tabular, initial 300"}
+    cases["features"] = f"features, initial {settings['features_initial']:g}"
+    for name, case in cases.items():
+        for order in ("path", "random"):
+            mean, error = content["order"][f"{case}, {order}"]
+            facts[f"order_{name}_{order}"] = f"{mean:+.4f} ± {error:.4f}"
+    features = select(content["random_features"], "bootstrap, a multiplier an episode")[-1]
+    return facts | {"bias_features": f"{features['bias']:+.4f}", "spread_features": f"{features['spread']:.4f}"}
 
 
 def _criteria_table(content: dict[str, Any]) -> str:

@@ -19,8 +19,8 @@ Four methods stand in every coverage figure, so that one sees what each erratum 
 - **as printed**: the text to the letter. Multipliers uniform on 1 ∓ 1/√3, said to have variance 1 (it is 1/9); the
   average of all iterates from the first step; step sizes α₀ t^(-3/4), no cap. (Two more misprints, the sign of the
   update and a step size of α₀ η^(-t), would make the recursion diverge, and are put right even here.)
-- **law alone**: everything else corrected, but the multipliers' variance still taken for 1. Deviations are then a third
-  of what they should be, and a 95 % interval covers 2 Φ(1.96 / 3) - 1 = 48.6 %.
+- **law alone**: everything else corrected, but the multipliers' variance still taken for 1. Deviations are then a
+  third of what they should be, and a 95 % interval covers 2 Φ(1.96 / 3) - 1 = 48.6 %.
 - **bootstrap**: the corrected online bootstrap. Deviations divided by the multipliers' standard deviation, averaging
   weights proportional to t, step sizes that let the value travel (α₀ t^-.65, with a cap).
 - **least squares**: our default, without step size or replicas.
@@ -36,7 +36,7 @@ the best policy's <best>. Linear TD with tabular features, B = 200. All methods 
 
 <criteria>
 
-### One run's intervals (the paper's figure 1a)
+### One run's intervals (the paper's *CI Example*)
 
 ![one run](images/reproduction/frozenlake-example.png)
 
@@ -49,7 +49,7 @@ online one.
 back from the goal, in none of the replicas nor of the resamples: a spread says nothing of what all share. Least
 squares has no such delay. With the printed step sizes the delay outlasts the 2000 episodes.
 
-### Coverage (figure 1b)
+### Coverage (the paper's *Empirical Coverage Probabilities*)
 
 ![coverage](images/reproduction/frozenlake-coverage.png)
 
@@ -59,7 +59,7 @@ squares has no such delay. With the printed step sizes the delay outlasts the 20
 
 *Agrees*: the corrected online bootstrap is nominal from 250 episodes, and stays so (<repeats> repeats).
 
-*Does not*: the text as printed covers never, for three reasons at once: its law (alone: about 49 %, the line in the
+*Does not*: the text as printed covers never, for three reasons at once: its law (alone: about 49 %, a line of the
 table), its average, which keeps the start for ever, and its step sizes. Least squares is nominal from 50 episodes.
 The *offline* bootstrap (<offline_repeats> repeats, episodes resampled, percentile intervals) is no better for seeing
 the data 200 times.
@@ -71,7 +71,7 @@ the data 200 times.
 The paper's *quantile* interval is the percentile one, its *SE* interval the normal one; its theorem speaks of the
 reflected one, here basic. Once the average has arrived, the three agree.
 
-### Sensitivity to the step size (figures 2 and 3)
+### Sensitivity to the step size
 
 ![widths](images/reproduction/frozenlake-sensitivity-width.png)
 ![coverage](images/reproduction/frozenlake-sensitivity-coverage.png)
@@ -82,10 +82,21 @@ Rows are α₀, η; corrected bootstrap, percentile, <sensitivity_repeats> repea
 
 *The paper*: the online bootstrap is quite robust to the step size.
 
-*Does not agree*: it is robust only among step sizes that are large enough. With α₀ of 10 or less, or η = .9, the
-value does not arrive within 2000 episodes, and the interval covers nothing, narrow as it is. No α₀ is safe for every
-problem; this is why the cap is on by default, so that α₀ may be large, and why the **convergence** check compares the
-average with the least-squares solution.
+*Does not agree*: of these step sizes only one, α₀ = 100 with η = .65, covers as it should. There are two ways to
+fail, and neither shows in the width:
+
+- *Too small* (α₀ of 30 or less, η of .75 or more): the value has not travelled back from the goal, and the average is
+  too low, by <bias_small> at the end with α₀ = 30, against a width of <width_small>.
+- *Too large* (α₀ = 300, or η = .55): the steps are still large at the end, and since successive transitions depend on
+  each other, the average has a bias of the order of the step size: <bias_large> at the end with α₀ = 300, against a
+  width of <width_large>. It shrinks more slowly than the interval, so that coverage *falls* over time. (From the same
+  transitions in random order, which do not depend on each other, the mean error is <order_large_random> instead of
+  <order_large_path>.)
+
+With α₀ = 100 and η = .65 the two nearly cancel: the mean error is <order_right_path> from the path, and
+<order_right_random> in random order. So the setting that works here was found by looking at the truth, which nobody
+has in practice. No α₀ is safe for every problem. This is why the **convergence** check compares the average with the
+least-squares solution, and why least squares is the default.
 
 ### Rates of the coverage error (the supplement's figure)
 
@@ -97,11 +108,11 @@ average with the least-squares solution.
 The rule for zero errors: an error below half a repeat counts as half a repeat.
 
 *Why it is no proof*: the slope comes from the first two points, where the average has not arrived: it measures how a
-transient dies, not the order of an approximation. From 250 episodes on, errors are within what chance gives. With 200
-repeats an error below <noise> is noise; if every coverage were exactly 95 %, so that there were no rate at all, 95 %
-of the fitted slopes would lie in <exact>. The batches of 200 among our repeats gave <batches> (percentile). **So 200
-repeats can show that coverage is wrong by more than three points, and cannot tell a rate of 1/t from one of 1/√t, or
-from none.**
+transient dies, not the order of an approximation. From 250 episodes on errors are a point or two, which <repeats>
+repeats can barely tell from none. With 200 repeats an error below <noise> is noise; if every coverage were exactly 95
+%, so that there were no rate at all, 95 % of the fitted slopes would lie in <exact>. The batches of 200 among our
+repeats gave <batches> (percentile). **So 200 repeats can show that coverage is wrong by more than three points, and
+cannot tell a rate of 1/t from one of 1/√t, or from none.**
 
 ### A few random features: the truth is θ*, not V
 
@@ -110,10 +121,13 @@ from none.**
 <features_table>
 
 Eight random features cannot hold the value. What TD converges to, and what an interval can cover, is φ(s₀)'θ* =
-<fixed_point>, while V(s₀) = <value> (<features_repeats> repeats). Scores now depend on each other within an episode,
-so a multiplier for each step gives the wrong spread, here one that is too narrow (with other features it may be too
-wide). A multiplier for each episode repairs it, and least squares finds the dependence by itself. Theorem 4.2 of the
-paper, which promises consistency for a multiplier a step under Markov noise, does not hold here.
+<fixed_point>, while V(s₀) = <value> (<features_repeats> repeats). Scores now depend on each other within an episode:
+a multiplier for each step gives a spread that is too narrow with these features (with others it may be too wide). A
+multiplier for each episode repairs the width. It does not repair the coverage: with α₀ set by the rule of thumb (a
+quarter of 1 over the smallest eigenvalue of A) the average is off by <bias_features> at 2 000 episodes, against a
+standard deviation of <spread_features>, in part the bias of the order of the step size again (in random order:
+<order_features_random>). Least squares has neither trouble, and is nominal. Theorem 4.2 of the paper, which promises
+consistency for a multiplier a step under Markov noise, does not hold here.
 
 ### Time and memory
 
@@ -138,7 +152,7 @@ methods estimates.
 
 <criteria>
 
-### Coverage and widths (the paper's figure 6)
+### Coverage and widths (the paper's comparison of three methods)
 
 ![coverage](images/reproduction/random-mdp-coverage.png)
 
