@@ -81,5 +81,6 @@ def test_pictures_of_the_page_are_there_and_small() -> None:
 
 
 def test_the_command_refuses_what_it_does_not_know() -> None:
+    assert "random-mdp" in CliRunner().invoke(app, ["reproduce", "--help"]).output
     assert CliRunner().invoke(app, ["reproduce", "cartpole"]).exit_code == 2
     assert CliRunner().invoke(app, ["reproduce", "frozenlake", "--repeats", "1"]).exit_code == 2
