@@ -88,5 +88,5 @@ $(TEST_ALL_READY): $(TEST_READY)
 	@touch $@
 
 $(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e '.[bench]'
+	$(PIP_INSTALL) -e '.[bench,data,gym]'
 	@touch $@

@@ -21,7 +21,7 @@ from inferl.errors import DataError, MissingExtraError
 from inferl.rows import Floats
 
 N, P, B = 70, 3, 5
-TINY = engine.Effort(rounds=2, seconds=1e-4, memory=1, calls=64, starts=1)
+TINY = engine.Effort(rounds=2, seconds=1e-4, memory=1, calls=64, starts=1, rows=2_000)
 SHAPES = (
     Shape("one-hot, tiny", 4, 3, faster=1e-9, share=None, one_hot=True, river=True),
     Shape("GTD2, tiny", 4, 3, faster=1e9, share=1e-9, gtd2=True),

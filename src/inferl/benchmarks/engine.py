@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from inferl.benchmarks.growth import measure_memory, measure_slopes
 from inferl.benchmarks.latency import measure_cold_start, measure_observe, measure_read
+from inferl.benchmarks.logs import measure_log
 from inferl.benchmarks.machine import describe
 from inferl.benchmarks.offline import measure_offline
 from inferl.benchmarks.shapes import SHAPES, Shape, measure_least_squares, measure_shape
@@ -27,10 +28,11 @@ class Effort(NamedTuple):
     memory: int  # chunks of 1024 transitions, before 64 times as many
     calls: int  # of observe, and a hundredth of that many readings
     starts: int  # of a fresh process
+    rows: int  # of a log
 
 
-FULL = Effort(rounds=9, seconds=0.15, memory=8, calls=20_000, starts=7)
-QUICK = Effort(rounds=5, seconds=0.02, memory=2, calls=2_000, starts=3)
+FULL = Effort(rounds=9, seconds=0.15, memory=8, calls=20_000, starts=7, rows=10_000_000)
+QUICK = Effort(rounds=5, seconds=0.02, memory=2, calls=2_000, starts=3, rows=1_000_000)
 
 
 def run(
@@ -54,6 +56,9 @@ def run(
     results["cold start"] = measure_cold_start(effort.starts)
     results["observe"] = measure_observe(effort.rounds, effort.calls)
     results["read"] = measure_read(effort.rounds, max(effort.calls // 100, 1))
+    results["log"] = measure_log(effort.rows)
+    if results["log"] is None:
+        say("log: pyarrow is not installed, left out (pip install 'inferl[data]')")
     results["judged"] = list(judged(results))
     say("")
     for row in results["judged"]:
@@ -97,6 +102,11 @@ def judged(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield _at_most(f"observe, {kind}, {part}", cost, most, "{:.2f} µs")
     for kind, cost in results["read"].items():
         yield _at_most(f"reading an interval in mid-stream, {kind}", cost, 1.0, "{:.2f} ms")
+    log = results["log"]
+    if log is not None:
+        name = f"log of {log['rows'] / 1e6:g} million rows by inferl evaluate, off-policy"
+        yield _at_least(f"{name}: rows a second", log["rows per second"], 500_000, "{:,.0f}")
+        yield _at_most(f"{name}: memory", log["megabytes"], 300.0, "{:.0f} MB")
 
 
 def _at_least(name: str, value: float, reach: float, form: str) -> dict[str, Any]:
