@@ -35,7 +35,7 @@ from inferl.transitions import Transitions
 
 __all__ = ["Evaluator", "EvaluatorState"]
 
-LONGEST_RUN = 65_536  # numbers of features that are worked on at once
+LONGEST_RUN = 262_144  # numbers of features that are worked on at once
 MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
 
 Method = LeastSquares | OnlineBootstrap

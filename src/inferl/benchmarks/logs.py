@@ -17,15 +17,19 @@ STATES = 50
 LENGTH = 20  # steps of an episode
 BATCH = 500_000  # rows written at a time, so that making the log needs no memory either
 
-# Runs the shell in a process of its own, and says how much memory that process had at most.
+# Runs the shell in a process of its own, and says how much memory that process had at most. Linux keeps that number for
+# a process alone in /proc; what getrusage tells is inherited from the one that started it.
 RUN = """
-import resource, sys
+import pathlib, resource, sys
 from inferl.cli import main
 sys.argv = ["inferl", *sys.argv[1:]]
 try:
     main()
 finally:
-    print("megabytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+    status = pathlib.Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    peak = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+    print("megabytes", (peak or [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss])[0] / 1024, file=sys.stderr)
 """
 
 
