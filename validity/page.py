@@ -51,18 +51,22 @@ CRITERIA = """\
 ## What had to come out, and what did
 
 The limits were set before the runs; the numbers found are those of the lengths or targets, in order.
+
+This is the second run of the study, on seeds of its own. The first (seed 41000, its results are in the history of
+`validity/results/method.json`) missed two limits:
+
+- The dependence check fired in 87.0, 99.2, 90.5 and 99.5 % of the runs on the ring. It then looked only at the block
+  length that least squares had chosen. For groups 0 and 2 scores of neighbouring steps are negatively correlated, later
+  ones positively, so the standard error falls before it rises, and noise hides the rise from the choice. Two remedies
+  were tried on further seeds: looking further ahead (95.8, 100, 96.0, 99.0 %), and letting every length with 16 blocks
+  object, which was taken. The choice itself, and so the interval of least squares, is as it was: too narrow in those
+  runs.
+- The convergence check fired in 5.5 % of the good runs at 250 episodes, where at most 5 % were wanted. Nothing was
+  changed for it. 2000 further runs gave 4.9 %: the true rate is at the limit, and the count below is on its lucky side.
 """
 
 # Why a limit was missed: shown under the table if it was.
 REASONS = {
-    "dependence fires, ring at 10 000 steps, each group": """\
-The dependence check on the ring looks at the block length that least squares has chosen. For groups 0 and 2 the scores
-of neighbouring steps are negatively correlated, later ones positively: the standard error falls before it rises. From
-blocks of 1, 2, 4, 8, 16, ... steps it is 1, .98, 1.01, 1.11, 1.29, ... times that of single steps in theory for group
-0, and 2.29 times in the limit. The choice looks three lengths ahead; where noise hides the rise up to there, it stays
-at blocks of two steps, and the check has nothing to compare. Least squares is too narrow in the same runs. At 30 000
-steps this has nearly gone.
-""",
     "convergence fires, FrozenLake at 250, 500, 1000, 2000 episodes, bootstrap, initial 100": """\
 On FrozenLake at 250 episodes the average has not quite forgotten its start at 0: it lies about .8 standard errors below
 the least-squares solution on average. The alarms mean something: in the runs in which the check fires the interval

@@ -123,7 +123,7 @@ cannot tell a rate of 1/t from one of 1/√t, or from none.**
 Eight random features cannot hold the value. What TD converges to, and what an interval can cover, is φ(s₀)'θ* =
 <fixed_point>, while V(s₀) = <value> (<features_repeats> repeats). Scores now depend on each other within an episode:
 a multiplier for each step gives a spread that is too narrow with these features (chosen, among four seeds, because it
-is; with the others it was too wide or about right). A
+is; with most of the others it was too wide). A
 multiplier for each episode repairs the width. It does not repair the coverage: with α₀ set by the rule of thumb (a
 quarter of 1 over the smallest eigenvalue of A) the average is off by <bias_features> at 2 000 episodes, against a
 standard deviation of <spread_features>, in part the bias of the order of the step size again (in random order:
