@@ -7,7 +7,7 @@ import pytest
 
 from inferl.algorithms import TD, EmphaticTD, Field
 from inferl.bootstrap import OnlineBootstrap
-from inferl.diagnostics import Check, RatioSummary, Report, block_count, ratios
+from inferl.diagnostics import Check, RatioSummary, Report, ratios
 from inferl.environments import two_state_chain
 from inferl.evaluator import Evaluator
 from inferl.least_squares import LeastSquares
@@ -62,10 +62,33 @@ def test_what_cannot_be_computed_is_not_available() -> None:
     assert check(field.report([1.0]), "divergence").status == "passed"
 
 
-def test_few_blocks_fire() -> None:
-    assert block_count(15.9).failed
-    assert not block_count(16).failed
-    assert block_count(None).status == "not available"
+def test_a_stream_must_outlast_its_memory() -> None:
+    """The chain remembers 5 steps: 20 000 steps are plenty, 600 are not, 200 too few to tell."""
+    for n, status in ((20_000, "passed"), (600, "failed"), (200, "failed")):
+        length = check(Evaluator(TD(1)).update(chain_data(n)).report([1.0]), "length")
+        assert length.status == status, length
+    assert "200 transitions are too few" in length.words
+    coin = np.random.default_rng(0).normal(size=600)
+    zero = np.zeros(600, np.int64)
+    assert check(Evaluator(TD(1)).update(Transitions(zero, coin, zero, 0.5)).report(0), "length").status == "passed"
+
+
+def test_a_stream_without_noise_is_not_believed() -> None:
+    zero = np.zeros(1000, np.int64)
+    report = Evaluator(TD(1)).update(Transitions(zero, np.ones(1000), zero, 0.5)).report(0)
+    assert report.interval.width == 0
+    assert "nothing has varied" in check(report, "length").words
+
+
+def test_few_episodes_are_not_believed() -> None:
+    rng = np.random.default_rng(0)
+    ends = np.arange(3000) % 250 == 249
+    zero = np.zeros(3000, np.int64)
+    data = Transitions(zero, rng.normal(size=3000), zero, np.where(ends, 0.0, 0.9))
+    report = Evaluator(TD(1), LeastSquares(blocks="episode")).update(data).report(0)
+    assert "blocks or episodes" in check(report, "length").words
+    assert check(report, "length").failed
+    assert check(Evaluator(TD(1)).update(data).report(0), "length").status == "passed"
 
 
 def test_ratios_are_summarised_and_judged() -> None:
@@ -102,5 +125,5 @@ def test_emphasis_of_infinite_variance_is_said() -> None:
 
 def test_nothing_yet_is_not_available() -> None:
     report = Evaluator(TD(1)).report(0)
-    assert check(report, "number of blocks").status == "not available"
+    assert check(report, "length").status == "not available"
     assert report.interval.width == np.inf

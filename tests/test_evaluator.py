@@ -260,7 +260,7 @@ def test_report_says_what_it_speaks_of() -> None:
         "divergence",
         "convergence",
         "dependence",
-        "number of blocks",
+        "length",
         "ratios",
         "identification",
     }

@@ -13,6 +13,7 @@ from runfiles import evaluator_bits
 
 import inferl
 from inferl.checkpoint import write_checkpoint
+from inferl.differences import verdict
 from inferl.errors import (
     CheckpointCorruptError,
     CheckpointError,
@@ -175,20 +176,20 @@ def test_the_difference_by_hand(method: Any) -> None:
     f = [float(reading.freedom[0]) for reading in readings]
     welch = (v[0] + v[1]) ** 2 / (v[0] ** 2 / f[0] + v[1] ** 2 / f[1])
     assert found.freedom == pytest.approx(welch, rel=1e-6)
-    assert found.interval.standard_error == pytest.approx(np.sqrt(v[0] + v[1]))
-    assert found.interval.estimate == pytest.approx(one.interval().estimate - other.interval().estimate)
-    assert found.interval.n == one.evaluator.n + other.evaluator.n
+    assert found.standard_error == pytest.approx(np.sqrt(v[0] + v[1]))
+    assert found.estimate == pytest.approx(one.interval().estimate - other.interval().estimate)
+    assert found.n == one.evaluator.n + other.evaluator.n
     from scipy.stats import t
 
     reach = t.ppf(0.95, welch) * np.sqrt(v[0] + v[1])
-    assert found.interval.upper - found.interval.estimate == pytest.approx(reach)
-    assert "the first is smaller" in str(found)
+    assert found.upper - found.estimate == pytest.approx(reach)
+    assert verdict(found) == "the first is smaller"
 
 
 def test_a_bootstrap_has_its_degrees_of_freedom_too() -> None:
     found = difference(*two(2000, BOOTSTRAP))
     assert found.freedom == np.inf  # every step has its own multiplier
-    assert "the data do not tell which is larger" in str(found)
+    assert verdict(found) == "the data do not tell which is larger"
     blocks = inferl.OnlineBootstrap(inferl.Polynomial(5.0), 50, inferl.Multipliers(clock=inferl.Blocks()))
     assert 10 < difference(*two(2000, blocks)).freedom < 4000
 
@@ -196,12 +197,12 @@ def test_a_bootstrap_has_its_degrees_of_freedom_too() -> None:
 def test_the_difference_of_equal_policies_holds_zero() -> None:
     """At 99.99%: a false alarm with probability 1e-4."""
     one, other = two(5000)
-    assert 0 in difference(one, other, level=0.9999).interval
+    assert 0 in difference(one, other, level=0.9999)
 
 
 def test_runs_that_know_nothing_have_an_endless_difference() -> None:
     few = Run(Evaluator(inferl.TD(1)), target=0)
     few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.5))
     found = difference(few, followed(walk(500, 0), target=0))
-    assert found.interval.standard_error == np.inf
-    assert (found.interval.lower, found.interval.upper) == (-np.inf, np.inf)
+    assert found.standard_error == np.inf
+    assert (found.lower, found.upper) == (-np.inf, np.inf)

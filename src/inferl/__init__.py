@@ -53,6 +53,7 @@ __all__ = [
     "WithIntercept",
     "baselines",
     "concatenate",
+    "difference",
     "environments",
     "errors",
     "merge",
@@ -87,6 +88,7 @@ _HOME = {
     "Report": "diagnostics",
     "merge": "joining",
     "concatenate": "joining",
+    "difference": "differences",
     "OneHot": "features",
     "Fourier": "features",
     "Tiles": "features",
@@ -103,6 +105,7 @@ if TYPE_CHECKING:
     from inferl.algorithms import GTD, GTD2, TD, TDC, EmphaticTD, Field, Linear, NStepTD, QEvaluation, Stack
     from inferl.bootstrap import BurnIn, OnlineBootstrap
     from inferl.diagnostics import Report
+    from inferl.differences import difference
     from inferl.evaluator import Evaluator
     from inferl.features import RBF, Fourier, Function, Network, OneHot, Scaled, Tiles, Transform, WithIntercept
     from inferl.increments import Increments

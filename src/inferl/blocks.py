@@ -14,15 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl import kernels
+from inferl.memory import Memory, memory_of
 from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "choose_level", "episode_error"]
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "choose_level", "correlation", "episode_error"]
 
 FEWEST_TESTED = 8  # a level with fewer blocks is too noisy to overrule a lower one
 FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
+CLEARLY = 1.25  # standard errors: what a level must exceed a lower one by to overrule it; docs/validity.md says why
 
 
 @dataclass(eq=False)
@@ -114,6 +116,24 @@ class Moments(InPlace):
             squares[level] += (along**2).sum(axis=0)
             sums[level] += along.sum(axis=0)
         return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
+
+    def spread(self) -> Floats:
+        """Centred sums of squares of each parameter's g, for each level: (J, p)."""
+        squares, sums = np.einsum("jpp->jp", self.outer).copy(), self.total.copy()
+        for level in np.flatnonzero(self.waiting):
+            rows = self.gathered[level, : self.waiting[level]]
+            squares[level] += np.einsum("gp,gp->p", rows, rows)
+            sums[level] += rows.sum(axis=0)
+        return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
+
+    def products(self, directions: Floats, level: int) -> Floats:
+        """Centred sums of products of h . g at one level, for all pairs of directions h (k, p): (k, k)."""
+        half = directions @ self.outer[level] @ directions.T
+        diagonal = (directions * np.diagonal(self.outer[level])) @ directions.T
+        along = self.gathered[level, : self.waiting[level]] @ directions.T
+        sums = directions @ self.total[level] + along.sum(axis=0)
+        products = half + half.T - diagonal + along.T @ along
+        return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
 
     def widened(self, more: int) -> Moments:
         """Add room for more parameters."""
@@ -228,46 +248,57 @@ class Levels(NamedTuple):
     blocks: Integers  # (J,) number of blocks at each level
     freedom: Integers  # (J,)
     chosen: Integers  # (k,)
+    memory: Memory  # of all parameters' scores together
 
 
-def choose_level(squares: Floats, blocks: Integers, freedom: Integers) -> Levels:
-    """Choose, for each target, the shortest blocks beyond which the variance rate no longer grows.
+def choose_level(rate: Floats, blocks: Integers) -> Integers:
+    """Choose, for each of k targets, the shortest blocks beyond which the variance rate no longer grows.
 
-    `squares` (J, k) are centred sums of squares at block length 2^j. The smallest level is taken whose rate is not
-    clearly exceeded by any of the next three; then one level higher for safety, if it has enough blocks.
+    `rate` (J, k) is the variance rate at block length 2^j. The smallest level is taken whose rate no higher level
+    clearly exceeds; then one level higher for safety, if it has enough blocks.
     """
-    length = 2.0 ** np.arange(len(blocks))
-    rate = np.maximum(squares, 0.0) / (length * np.maximum(freedom, 1))[:, None]
     tested = int(np.sum(blocks >= FEWEST_TESTED))
     chosen = np.zeros(rate.shape[1], np.int64)
     for target in range(rate.shape[1]):
         v = rate[:, target]
         level = 0
         while level + 1 < tested and any(
-            v[above] > v[level] * (1 + np.sqrt(2 / blocks[above])) for above in range(level + 1, min(level + 4, tested))
+            v[above] > v[level] * (1 + CLEARLY * np.sqrt(2 / blocks[above])) for above in range(level + 1, tested)
         ):
             level += 1
         higher = level + 1
         chosen[target] = higher if higher < len(blocks) and blocks[higher] >= FEWEST_USED else level
-    return Levels(rate, blocks, freedom, chosen)
+    return chosen
 
 
 def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
     """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
     n_levels = max(len(moments.count) for moments in kept)
-    squares = np.zeros((n_levels, len(influence)))
-    blocks = np.zeros(n_levels, np.int64)
-    freedom = np.zeros(n_levels, np.int64)
+    squares, spread = np.zeros((n_levels, len(influence))), np.zeros((n_levels, influence.shape[1]))
+    blocks, freedom = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
     for moments in kept:
         j = len(moments.count)
         squares[:j] += moments.centred(n * influence)
+        spread[:j] += moments.spread()
         blocks[:j] += moments.blocks
         freedom[:j] += moments.freedom
-    levels = choose_level(squares, blocks, freedom)
+    steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1))[:, None]
+    rate, spread = np.maximum(squares, 0.0) / steps, spread / steps
+    noisy = spread[0] > 0
+    growth = (spread[:, noisy] / spread[0, noisy]).mean(axis=1) if noisy.any() else np.ones(n_levels)
+    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), memory_of(growth, blocks))
     used = 0 * levels.chosen if single_steps else levels.chosen
-    rate = levels.rate[used, np.arange(len(influence))]
-    error = np.sqrt(rate / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
+    error = np.sqrt(rate[used, np.arange(len(influence))] / n)
+    error = error if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
     return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
+
+
+def correlation(kept: list[Moments], influence: Floats, level: int) -> Floats:
+    """Correlations (k, k) of the errors of k targets, from blocks of one length."""
+    products = np.sum([moments.products(influence, level) for moments in kept if level < len(moments.count)], axis=0)
+    size = np.sqrt(np.maximum(np.diagonal(products), 0.0))
+    scale = np.where(size > 0, size, 1.0)
+    return np.asarray(products / np.outer(scale, scale))
 
 
 def episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:

@@ -59,6 +59,11 @@ class BootstrapReading(NamedTuple):
     freedom: float  # number of blocks less one; infinite if every step has its own multiplier
     n: int
 
+    def scores(self) -> Floats:
+        """Errors of all targets at once as the replicas show them, in standard errors (B, k)."""
+        spread = self.deviations.std(axis=0, ddof=1)
+        return np.asarray(self.deviations / np.where(spread > 0, spread, 1.0))
+
 
 @dataclass(frozen=True)
 class OnlineBootstrap:
@@ -152,6 +157,13 @@ class OnlineBootstrap:
         if isinstance(self.average, BurnIn):
             return np.maximum(steps - self.average.n, 0.0)
         return steps if self.average == "uniform" else steps * (steps + 1) / 2
+
+    def information(self, n: int) -> float:
+        """Sum of the squared averaging weights of the first n steps: how fast the average's error settles."""
+        steps = float(n)
+        if isinstance(self.average, BurnIn):
+            return max(steps - self.average.n, 0.0)
+        return steps if self.average == "uniform" else steps * (steps + 1) * (2 * steps + 1) / 6
 
     def read(self, state: BootstrapState, targets: Floats) -> BootstrapReading:
         """Look along targets (k, p).

@@ -19,7 +19,10 @@ from inferl.rows import Floats
 
 __all__ = ["Check", "RatioSummary", "Report", "checks"]
 
-FEWEST_BLOCKS = 16
+FEWEST_BLOCKS = 16  # of a block length whose variance is believed
+FEWEST_STEPS = 250  # below, no memory can be seen, and none be ruled out
+LONG_ENOUGH = 400  # memories that a stream should last; docs/validity.md says why
+EVIDENT = 2.0  # evidence below this is noise
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
@@ -129,27 +132,17 @@ def checks(
     if isinstance(method, OnlineBootstrap):
         arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average))
         allowed_for = method.multipliers.clock != "step"
-        number = float(np.min(reading.freedom)) + 1 if allowed_for else None
     else:
         arrived = Check("convergence", "passed", "least squares solves the equation exactly")
         allowed_for = method.blocks != "none"
-        number = _fewest_blocks(solved) if allowed_for else None
     return (
         divergence(diverged),
         arrived,
         dependence(solved, allowed_for),
-        block_count(number),
+        length(interval, reading, solved),
         ratios(seen_ratios, isinstance(algorithm, EmphaticTD)),
         identification(solved),
     )
-
-
-def _fewest_blocks(solved: LeastSquaresReading | None) -> float | None:
-    if solved is None or solved.n == 0:
-        return None
-    if solved.levels is None:
-        return float(solved.freedom.min()) + 2
-    return float(solved.levels.blocks[solved.levels.chosen].min())
 
 
 def _added(total: Floats, rows: Floats) -> Floats:
@@ -236,15 +229,41 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     )
 
 
-def block_count(number: float | None) -> Check:
-    """Whether there are enough blocks to estimate a variance from."""
-    name = "number of blocks"
-    if number is None:
-        return Check(name, "not available", "the interval does not use blocks")
-    if number >= FEWEST_BLOCKS:
-        return Check(name, "passed", f"{number:.0f} blocks", number)
-    words = f"only {number:.0f} blocks, fewer than {FEWEST_BLOCKS}: the width is uncertain; collect more data"
-    return Check(name, "failed", words, number)
+def length(
+    interval: Interval, reading: BootstrapReading | LeastSquaresReading, solved: LeastSquaresReading | None
+) -> Check:
+    """Whether the stream is long enough for its width to be believed: many times as long as its memory."""
+    name, n = "length", interval.n
+    if n == 0:
+        return Check(name, "not available", "no transitions so far")
+    fewest = float(np.min(reading.freedom))
+    if (solved is None or solved.levels is None) and fewest < FEWEST_BLOCKS:
+        words = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
+        return Check(name, "failed", f"{words}; collect more data", fewest)
+    if n < FEWEST_STEPS:
+        words = f"{n} transitions are too few to see how they depend on each other; collect {FEWEST_STEPS} or more"
+        return Check(name, "failed", words, float(n))
+    if np.any(np.asarray(interval.standard_error) == 0):
+        return Check(
+            name,
+            "failed",
+            "nothing has varied so far, so a width of 0 says nothing of what has not happened yet; if nothing is "
+            "random here the value is exact, else collect more data",
+            0.0,
+        )
+    if solved is None or solved.levels is None:
+        return Check(name, "not available", "no dyadic blocks are kept, which would show the stream's memory")
+    memory = solved.levels.memory
+    times = n / max(memory.steps, 1.0) if memory.evidence > EVIDENT else float(n)
+    if times >= LONG_ENOUGH or memory.evidence <= EVIDENT:
+        return Check(name, "passed", f"the stream is {times:.0f} times as long as its memory", times)
+    return Check(
+        name,
+        "failed",
+        f"scores remember about {memory.steps:.0f} steps, and the stream is only {times:.0f} times as long: the "
+        f"interval may be too narrow; collect data for {LONG_ENOUGH} times the memory",
+        times,
+    )
 
 
 def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:

@@ -10,6 +10,7 @@
     │   ├── TargetError                     a target the algorithm does not have
     │   ├── LevelError                      a confidence level outside (0, 1)
     │   ├── KindError                       a kind of interval the method does not have
+    │   ├── PairingError                    two evaluators that do not go together step by step
     │   └── StreamLimitError                more streams than the evaluator has room for
     ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
     ├── DivergenceError (ArithmeticError)   the step size made a row of the bootstrap explode
@@ -37,6 +38,7 @@ __all__ = [
     "KindError",
     "LevelError",
     "MissingExtraError",
+    "PairingError",
     "SettingError",
     "ShapeError",
     "StreamLimitError",
@@ -74,6 +76,10 @@ class LevelError(InputError):
 
 class KindError(InputError):
     """A kind of interval that the method cannot give."""
+
+
+class PairingError(InputError):
+    """Two evaluators that did not see the same stream, or not in the same way."""
 
 
 class StreamLimitError(InputError):

@@ -8,7 +8,7 @@ one, and a run stopped and resumed anywhere give the same bits.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
@@ -23,8 +23,9 @@ from inferl.coordinates import MOST_SOLVED, too_large
 from inferl.diagnostics import Check, RatioSummary, Report
 from inferl.diagnostics import checks as all_checks
 from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
+from inferl.fingerprints import fingerprint
 from inferl.increments import Increments
-from inferl.interval import Interval, check_level
+from inferl.interval import UNIFORM, Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
 from inferl.multipliers import LAYOUT
 from inferl.observations import Observations
@@ -32,6 +33,7 @@ from inferl.storable import STORABLE
 from inferl.streams import TILE, Steps, Streams
 from inferl.targets import as_targets
 from inferl.transitions import Transitions
+from inferl.uniform import TUNING_TIME, anytime, simultaneous
 
 __all__ = ["Evaluator", "EvaluatorState"]
 
@@ -51,6 +53,7 @@ class EvaluatorState:
     pending: Steps | None = None  # rows of the tile that is not full yet
     carry: Carry = field(default_factory=dict)
     ratios: RatioSummary = field(default_factory=RatioSummary)
+    fingerprint: int = 0  # of all rows
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
@@ -112,6 +115,12 @@ class Evaluator:
         self._flush()
         return int(self._state.streams.completed.sum())
 
+    @property
+    def fingerprint(self) -> int:
+        """A number that tells the stream so far from any other: its steps, streams and rewards, in their order."""
+        self._flush()
+        return self._state.fingerprint
+
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions]) -> Self:
@@ -167,6 +176,66 @@ class Evaluator:
         phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
         self.update(Transitions(phi, [reward], phi_next, [discount], [ratio], stream=stream, **rows))
 
+    def until(
+        self,
+        source: Iterable[Transitions],
+        target: ArrayLike,
+        *,
+        width: float | None = None,
+        lower_above: float | None = None,
+        upper_below: float | None = None,
+        level: float = 0.95,
+        tuning_time: int = TUNING_TIME,
+        after: int = 1000,
+    ) -> Iterator[Transitions]:
+        """Take in chunks of a source until one of the things asked for is known, and hand each chunk on.
+
+        The interval is looked at after every chunk, so it is the anytime interval that decides. One that comes with a
+        failed check, or that has seen no noise at all yet, decides nothing.
+
+        Parameters
+        ----------
+        source
+            Chunks: a rollout, a log.
+        target
+            As for `interval`; of k targets all must be known.
+        width
+            Stop when the interval is at most this wide.
+        lower_above, upper_below
+            Stop when its lower bound is above, or its upper bound below, this number.
+        level, tuning_time
+            Of the anytime interval.
+        after
+            Number of transitions before which nothing is decided: the interval's law is one of long streams.
+
+        Examples
+        --------
+        >>> from inferl import TD, Transitions
+        >>> coin = np.random.default_rng(1).integers(2, size=100_000)
+        >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)
+        >>> evaluator = Evaluator(TD(1))
+        >>> for chunk in evaluator.until((data[k : k + 500] for k in range(0, 100_000, 500)), target=0, width=0.25):
+        ...     pass
+        >>> print(evaluator.interval(0, kind="anytime"))
+        5.05 [4.93, 5.18] 95% anytime, 15 000 transitions
+        """
+        if width is None and lower_above is None and upper_below is None:
+            raise SettingError("say when to stop: give width, lower_above or upper_below")
+        for chunk in source:
+            self.update(chunk)
+            yield chunk
+            if self.n < after:
+                continue
+            now = self.interval(target, level, "anytime", tuning_time)
+            known = not now.notes and bool(np.all(np.asarray(now.standard_error) > 0))
+            reached = (
+                (width is not None and np.all(now.width <= width))
+                or (lower_above is not None and np.all(now.lower > lower_above))
+                or (upper_below is not None and np.all(now.upper < upper_below))
+            )
+            if known and reached:
+                return
+
     def _check_size(self, data: Transitions | Increments) -> None:
         """Refuse a chunk that would make least squares keep too large a square."""
         if isinstance(self._state.method, LeastSquaresState):
@@ -181,6 +250,8 @@ class Evaluator:
         """Place checked rows in time and work on the tiles that they complete."""
         state = self._state
         state.streams, steps = state.streams.place(data)
+        rewards = data.rewards if isinstance(data, Transitions) else np.zeros(len(data))
+        state.fingerprint = (state.fingerprint + fingerprint(steps.clock.step, steps.clock.stream, rewards)) % 2**64
         start = 0
         while start < len(steps):
             waiting = 0 if state.pending is None else len(state.pending)
@@ -228,7 +299,9 @@ class Evaluator:
         """Return the value along a target: a state's number, or a vector of features, or a matrix with k of them."""
         return self.interval(target).estimate
 
-    def interval(self, target: ArrayLike, level: float = 0.95, kind: str | None = None) -> Interval:
+    def interval(
+        self, target: ArrayLike, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+    ) -> Interval:
         """Return the interval for a target, with a note for each check that failed.
 
         Parameters
@@ -239,13 +312,18 @@ class Evaluator:
         level
             Probability with which the interval holds the truth.
         kind
-            ``"normal"``, and for the bootstrap ``"percentile"`` (its default) and ``"basic"``.
+            ``"normal"``, and for the bootstrap ``"percentile"`` (its default) and ``"basic"``: pointwise, for one look
+            at one target. ``"anytime"``: for any number of looks. ``"simultaneous"``: all k targets at once.
+        tuning_time
+            Number of transitions at which an anytime interval is tightest; to be fixed before the first look.
         """
-        return self._answer(target, level, kind)[0]
+        return self._answer(target, level, kind, tuning_time)[0]
 
-    def report(self, target: ArrayLike, level: float = 0.95, kind: str | None = None) -> Report:
+    def report(
+        self, target: ArrayLike, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+    ) -> Report:
         """Return the interval with all checks and what they mean."""
-        interval, checks = self._answer(target, level, kind)
+        interval, checks = self._answer(target, level, kind, tuning_time)
         streams, ratios = self._state.streams, self._state.ratios
         facts = {
             "algorithm": str(self.algorithm),
@@ -262,21 +340,30 @@ class Evaluator:
             facts["for"] = target.words
         return Report(interval, checks, facts)
 
-    def _answer(self, target: ArrayLike, level: float, kind: str | None) -> tuple[Interval, tuple[Check, ...]]:
+    def _answer(
+        self, target: ArrayLike, level: float, kind: str | None, tuning_time: int
+    ) -> tuple[Interval, tuple[Check, ...]]:
         check_level(level)
+        plain = "normal" if kind in UNIFORM else kind
         whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
         targets, single = as_targets(target, self.algorithm, self._state.tabular, whole)
         state = self.settled()
         if isinstance(self.method, OnlineBootstrap):
             replicas = self.method.read(cast(BootstrapState, state.method), self.algorithm.pad(targets))
-            interval = self.method.interval(replicas, level, kind)
+            interval = self.method.interval(replicas, level, plain)
             reading: BootstrapReading | LeastSquaresReading = replicas
             solved = None
             if state.companion is not None and targets.shape[1] == self.algorithm.dimension:
                 solved = self._companion.read(state.companion, targets)
         else:
-            solved = reading = self.method.read(cast(LeastSquaresState, state.method), targets)
-            interval = self.method.interval(solved, level, kind)
+            solved = reading = self.method.read(cast(LeastSquaresState, state.method), targets, kind == "simultaneous")
+            interval = self.method.interval(solved, level, plain)
+        if kind == "anytime":
+            if tuning_time < 1:
+                raise SettingError(f"tuning_time is {tuning_time}; it is a number of transitions, at least 1")
+            interval = anytime(interval, self.method.information(reading.n) / self.method.information(tuning_time))
+        elif kind == "simultaneous":
+            interval = simultaneous(interval, reading.scores())
         message = state.diverged and state.diverged[0]
         checks = all_checks(self.algorithm, self.method, interval, reading, solved, state.ratios, message)
         notes = tuple(f"{check.name}: {check.words}" for check in checks if check.failed)

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from inferl.errors import LevelError
 from inferl.rows import Bools, Floats
 
-__all__ = ["Interval", "basic", "check_level", "normal", "percentile", "quantile"]
+__all__ = ["UNIFORM", "Interval", "basic", "check_level", "normal", "percentile", "quantile"]
+
+UNIFORM = ("anytime", "simultaneous")  # kinds that hold for more than one time and one target
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,8 @@ class Interval:
 
     def __str__(self) -> str:
         count = f"{self.n:,}".replace(",", " ")
-        tail = f"{self.level * 100:g}% pointwise, {count} transitions"
+        scope = self.kind if self.kind in UNIFORM else "pointwise"
+        tail = f"{self.level * 100:g}% {scope}, {count} transitions"
         lines = [f"{_short(*row[:3])} {tail}" for row in self._table()]
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 

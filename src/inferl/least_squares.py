@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, episode_error
+from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, correlation, episode_error
 from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
@@ -24,6 +24,7 @@ from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
+from inferl.uniform import correlated_scores
 from inferl.vectors import Sparse, Vectors, dense
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
@@ -63,6 +64,11 @@ class LeastSquaresReading(NamedTuple):
     condition: float  # estimated condition number of A, in the 1-norm
     unseen: int  # parameters that no increment has named
     n: int
+    correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at the longest blocks in use
+
+    def scores(self) -> Floats:
+        """Draw errors of all targets at once, in standard errors (m, k)."""
+        return correlated_scores(self.correlations)
 
 
 @dataclass(frozen=True)
@@ -128,8 +134,8 @@ class LeastSquares:
         if state.n >= (state.epoch_end or _first_end(len(state.coordinates))):
             self._end_epoch(state)
 
-    def read(self, state: LeastSquaresState, targets: Floats) -> LeastSquaresReading:
-        """Look along targets (k, p)."""
+    def read(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
+        """Look along targets (k, p); `jointly`, also at how their errors go together."""
         inside, missing = state.coordinates.targets(targets)
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
@@ -151,7 +157,12 @@ class LeastSquares:
             levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         unseen, condition = targets.shape[1] - p, factored.condition()
-        return LeastSquaresReading(inside[:, :p] @ theta, error, freedom, outside, levels, condition, unseen, state.n)
+        together: tuple[Floats, ...] = ()
+        if jointly:
+            longest = 0 if levels is None or self.blocks == "none" else int(levels.chosen.max())
+            together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
+        estimate = inside[:, :p] @ theta
+        return LeastSquaresReading(estimate, error, freedom, outside, levels, condition, unseen, state.n, together)
 
     def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
@@ -163,6 +174,10 @@ class LeastSquares:
         lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
         error, freedom = reading.standard_error, reading.freedom
         return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, freedom=freedom)
+
+    def information(self, n: int) -> float:
+        """All steps count alike."""
+        return float(n)
 
     def merge(self, one: LeastSquaresState, other: LeastSquaresState) -> LeastSquaresState:
         """Add the sums of two separate streams; what both know of the variance becomes the previous epoch."""

@@ -17,9 +17,10 @@ import numpy as np
 from inferl.algorithms import Stack
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Report
+from inferl.differences import welch
 from inferl.errors import CheckpointMismatchError, CheckpointVersionError, SettingError
 from inferl.evaluator import Evaluator, EvaluatorState
-from inferl.interval import Interval, normal
+from inferl.interval import Interval
 from inferl.rows import Floats
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.labelling import Labelling
@@ -28,7 +29,7 @@ from inferl.sources.logs.table import Progress
 from inferl.sources.starts import Starts
 from inferl.storable import STORABLE
 
-__all__ = ["Difference", "Reading", "Run", "difference"]
+__all__ = ["Reading", "Run", "difference"]
 
 VERSION = 1  # of what a run file holds; the checkpoint has a version of its own
 SPACING = 1.25  # readings are taken when the data have grown by this factor
@@ -167,37 +168,8 @@ class Run:
         return np.kron(np.eye(len(algorithm.parts)), vector)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The difference of the values of two independent runs, the first minus the second.
-
-    Attributes
-    ----------
-    interval
-        estimate +- t x sqrt(s1^2 + s2^2).
-    freedom
-        Degrees of freedom of t, after Welch.
-    """
-
-    interval: Interval
-    freedom: float
-
-    def __str__(self) -> str:
-        one = self.interval
-        if one.lower > 0 or one.upper < 0:
-            verdict = f"the first is {'larger' if one.lower > 0 else 'smaller'}"
-        else:
-            verdict = "the data do not tell which is larger"
-        digits = f"{one.estimate:.4g} [{one.lower:.4g}, {one.upper:.4g}]"
-        return (
-            f"difference {digits} at {one.level * 100:g}%: {verdict}\n"
-            f"(for independent runs: standard error sqrt(s1^2 + s2^2) = {one.standard_error:.3g}, "
-            f"{self.freedom:.4g} degrees of freedom after Welch)"
-        )
-
-
-def difference(one: Run, other: Run, level: float = 0.95) -> Difference:
-    """Compare two independent runs: SE^2 = s1^2 + s2^2, and Welch's degrees of freedom.
+def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
+    """Compare two independent runs: the value of the first minus that of the second, as `welch` does.
 
     >>> from inferl import TD, Transitions
     >>> runs = []
@@ -206,20 +178,9 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Difference:
     ...     runs.append(Run(Evaluator(TD(1)), target=0))
     ...     runs[-1].take(Transitions(0 * coin, coin + seed, 0 * coin, 0.9))
     >>> print(difference(*runs))
-    difference -9.855 [-10.17, -9.544] at 95%: the first is smaller
-    (for independent runs: standard error sqrt(s1^2 + s2^2) = 0.159, 918.7 degrees of freedom after Welch)
+    -9.86 [-10.23, -9.48] 95% pointwise, 4 000 transitions
     """
-    readings = [run.interval("normal", level) for run in (one, other)]
-    if any(np.ndim(reading.estimate) for reading in readings):
+    first, second = (run.interval("normal", level) for run in (one, other))
+    if np.ndim(first.estimate) or np.ndim(second.estimate):
         raise SettingError("a run of several target policies cannot be compared as a whole; evaluate one at a time")
-    variance = [float(reading.standard_error) ** 2 for reading in readings]
-    freedom = [reading.freedom for reading in readings]
-    weight = sum(v**2 / f for v, f in zip(variance, freedom, strict=True))
-    total = sum(variance)
-    welch = total**2 / weight if 0 < weight < np.inf else np.inf
-    estimate = readings[0].estimate - readings[1].estimate
-    error = float(np.sqrt(total))
-    lower, upper = normal(estimate, np.float64(error), level, welch)  # type: ignore[arg-type]
-    n = readings[0].n + readings[1].n
-    notes = tuple(f"{name}: {note}" for name, r in zip(("first", "second"), readings, strict=True) for note in r.notes)
-    return Difference(Interval(estimate, float(lower), float(upper), level, "normal", error, n, notes), welch)
+    return welch(first, second)

@@ -32,6 +32,7 @@ def compare(
     [bold]inferl compare new.run old.run --require-lower 0[/bold]
     """
     from inferl.cli.following import as_json, judge
+    from inferl.differences import verdict
     from inferl.interval import check_level
     from inferl.runs import Run, difference
 
@@ -40,14 +41,19 @@ def compare(
     _refuse_dependent(*runs)
     found = difference(*runs, level)
     if json_lines:
-        typer.echo(as_json({**found.interval.to_dict(), "freedom": found.freedom}))
+        typer.echo(as_json({**found.to_dict(), "freedom": found.freedom}))
     else:
         for path, run in zip((first, second), runs, strict=True):
             typer.echo(f"{path}: {str(run.interval(level=level)).splitlines()[0]}")
-        typer.echo(str(found))
-        for note in found.interval.notes:
+        digits = f"{found.estimate:.4g} [{found.lower:.4g}, {found.upper:.4g}]"
+        typer.echo(f"difference {digits} at {level * 100:g}%: {verdict(found)}")
+        typer.echo(
+            f"(for independent runs: standard error sqrt(s1^2 + s2^2) = {found.standard_error:.3g}, "
+            f"{found.freedom:.4g} degrees of freedom after Welch)"
+        )
+        for note in found.notes:
             typer.echo(f"note: {note}")
-    judge(found.interval, require_lower, require_width)
+    judge(found, require_lower, require_width)
 
 
 def _refuse_dependent(one: Run, other: Run) -> None:

@@ -1,6 +1,7 @@
 """Environments whose truth is known exactly."""
 
 from inferl.environments.chains import random_walk, ring, two_state_chain
+from inferl.environments.classics import baird, boyan_chain, garnet
 from inferl.environments.finite import FiniteMDP
 from inferl.environments.projection import ScoreCovariance
 from inferl.environments.random_mdp import RandomProblem, random_mdp
@@ -11,6 +12,9 @@ __all__ = [
     "RandomProblem",
     "ScoreCovariance",
     "Trajectory",
+    "baird",
+    "boyan_chain",
+    "garnet",
     "random_mdp",
     "random_walk",
     "ring",

@@ -170,7 +170,7 @@ class FiniteMDP:
         gains = probabilities * (rewards + discount * values[next_states])
         pairs = states * self.n_actions + actions
         sums = np.bincount(pairs, gains, self.n_states * self.n_actions)
-        return np.asarray(sums.reshape(self.n_states, self.n_actions), dtype=np.float64)
+        return sums.reshape(self.n_states, self.n_actions).astype(np.float64)
 
     def optimal_policy(self, discount: float) -> NDArray[np.float64]:
         """The best deterministic policy as one-hot rows, (S, A), by policy iteration: pi(s) = argmax_a Q^pi(s, a).
@@ -211,6 +211,16 @@ class FiniteMDP:
         [0.0, 0.25, 0.5, 0.25, 0.0]
         """
         return self._long_run(self._policy(policy)).law
+
+    def relaxation_time(self, policy: ArrayLike) -> float:
+        """Steps that the chain of a policy takes to forget where it was: the largest Re 1 / (1 - eigenvalue of P).
+
+        >>> from inferl.environments import two_state_chain
+        >>> mdp, _ = two_state_chain(0.8)
+        >>> round(mdp.relaxation_time(np.ones((2, 1))), 9)
+        5.0
+        """
+        return self._long_run(self._policy(policy)).relaxation_time()
 
     def fixed_point(
         self,

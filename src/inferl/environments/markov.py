@@ -29,6 +29,15 @@ class LongRun(NamedTuple):
         solution[self.recurrent] = self.factors.solve(right)[:-1]
         return solution
 
+    def relaxation_time(self) -> float:
+        """The largest Re 1 / (1 - lambda) over the eigenvalues lambda of P other than 1; at least 1.
+
+        1 / (1 - lambda) are the eigenvalues of what solves Poisson's equation; the border adds one that is 0.
+        """
+        means = np.eye(self.law.size) - self.law
+        times = np.linalg.eigvals(self.poisson(means)[np.ix_(self.recurrent, self.recurrent)])
+        return max(1.0, float(times.real.max()))
+
 
 def reached(chain: sparse.csr_array | sparse.csc_array, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which states can be reached from ``sources``, these included."""

@@ -1,0 +1,151 @@
+"""Differences: independent streams, coupled bootstraps on one stream, one Stack, and a fixed number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inferl
+from inferl.environments import random_mdp
+from inferl.errors import KindError, PairingError, SettingError
+from inferl.fingerprints import fingerprint
+
+BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(5, 0.65, cap=0.25), n_replicas=100, seed=4)
+
+
+def logged(n: int = 4000, seed: int = 0) -> tuple[inferl.Transitions, inferl.Transitions, Any]:
+    """One log of a behaviour; the same rows with the ratios of two similar target policies."""
+    problem = random_mdp(seed=5, n_states=12, n_features=4)
+    path = problem.mdp.sample(problem.behaviour, n, seed=seed)
+    near = 0.9 * problem.target + 0.1 * problem.behaviour
+    one, other = (
+        path.transitions(problem.discount, problem.features, path.ratios(policy, problem.behaviour))
+        for policy in (problem.target, near)
+    )
+    return one, other, problem
+
+
+def evaluated(data: inferl.Transitions, method: Any = BOOTSTRAP) -> inferl.Evaluator:
+    return inferl.Evaluator(inferl.TDC(4), method).update(data)
+
+
+def test_coupled_rows_are_subtracted_one_by_one() -> None:
+    one, other, problem = logged()
+    a, b = evaluated(one), evaluated(other)
+    target = problem.features[0]
+    found = inferl.difference(a, b, target, paired=True)
+    readings = [e.method.read(e.settled().method, e.algorithm.pad(target[None])) for e in (a, b)]  # type: ignore[arg-type]
+    rows = readings[0].deviations - readings[1].deviations  # type: ignore[union-attr]
+    assert found.kind == "percentile"
+    assert found.estimate == pytest.approx(a.estimate(target) - b.estimate(target))
+    assert found.standard_error == pytest.approx(rows.std(ddof=1))
+    assert found.lower == pytest.approx(found.estimate + np.quantile(rows, 0.025))
+    assert found.n == 4000
+    # positively correlated: narrower than for independent streams
+    assert found.standard_error < 0.5 * inferl.difference(a, b, target).standard_error
+    assert inferl.difference(a, b, target, kind="anytime", paired=True).kind == "anytime"
+    matrix = inferl.difference(a, b, problem.features[:3], paired=True)
+    assert matrix.estimate.shape == (3,)
+    assert matrix.estimate[0] == pytest.approx(found.estimate)
+
+
+def test_the_same_question_to_a_stack() -> None:
+    """Least squares on both at once: the same difference as two coupled bootstraps, up to their noise."""
+    one, other, problem = logged(20_000)
+    both = replace(one, ratios=np.stack([one.ratios, other.ratios], axis=1))
+    stack = inferl.Evaluator(inferl.Stack(inferl.TD(4), inferl.TD(4))).update(both)
+    c = problem.features[0]
+    solved = stack.interval(np.concatenate([c, -c]))
+    coupled = inferl.difference(evaluated(one), evaluated(other), c, paired=True)
+    assert abs(solved.estimate - coupled.estimate) < 2 * coupled.standard_error
+    assert 0.6 < coupled.standard_error / (1.155 * solved.standard_error) < 1.6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 5},
+        {"n_replicas": 50},
+        {"average": "uniform"},
+        {"multipliers": inferl.Multipliers("exponential")},
+        {"first_replica": 3},
+    ],
+)
+def test_bootstraps_that_are_not_coupled_are_refused(change: dict[str, Any]) -> None:
+    one, other, problem = logged(500)
+    (name,) = change
+    with pytest.raises(PairingError, match=name):
+        inferl.difference(
+            evaluated(one), evaluated(other, replace(BOOTSTRAP, **change)), problem.features[0], paired=True
+        )
+
+
+def test_other_streams_are_refused() -> None:
+    one, other, problem = logged(500)
+    target = problem.features[0]
+    for stranger in (logged(500, seed=1)[1], other[:499]):
+        with pytest.raises(PairingError, match="not fed the same stream"):
+            inferl.difference(evaluated(one), evaluated(stranger), target, paired=True)
+    with pytest.raises(SettingError, match="Stack"):
+        inferl.difference(evaluated(one, None), evaluated(other, None), target, paired=True)
+
+
+def test_step_sizes_and_features_may_differ() -> None:
+    one, other, problem = logged(2000)
+    wider = np.eye(4, 5)
+    wide = replace(other, features=other.features @ wider, next_features=other.next_features @ wider)
+    a = evaluated(one, replace(BOOTSTRAP, step_size=inferl.Polynomial(4, 0.7, cap=0.25)))
+    b = inferl.Evaluator(inferl.TDC(5), BOOTSTRAP).update(wide)
+    target = problem.features[0]
+    found = inferl.difference(a, b, target, paired=True, other_target=np.append(target, 0.0))
+    assert found.estimate == pytest.approx(a.estimate(target) - b.estimate(np.append(target, 0.0)))
+
+
+def test_against_a_number() -> None:
+    one, _, problem = logged()
+    a = evaluated(one, None)
+    plain, found = a.interval(problem.features[0]), inferl.difference(a, 0.5, problem.features[0])
+    assert (found.estimate, found.lower, found.upper) == (plain.estimate - 0.5, plain.lower - 0.5, plain.upper - 0.5)
+
+
+def test_kinds_that_a_difference_has_not() -> None:
+    one, other, problem = logged(500)
+    a, b = evaluated(one), evaluated(other)
+    for kind in ("percentile", "simultaneous"):
+        with pytest.raises(KindError):
+            inferl.difference(a, b, problem.features[0], kind=kind)
+
+
+def test_an_anytime_difference_counts_both_streams() -> None:
+    one, _, problem = logged(2000)
+    a, b, c = evaluated(one, None), evaluated(logged(2000, seed=9)[1], None), problem.features[0]
+    wide, plain = (inferl.difference(a, b, c, kind=kind, tuning_time=4000) for kind in ("anytime", "normal"))
+    assert wide.width / plain.width == pytest.approx(1.55, abs=0.01)
+
+
+# Fingerprints.
+
+
+def test_a_fingerprint_does_not_depend_on_how_the_stream_was_cut() -> None:
+    one, _, _ = logged(1000)
+    whole, parts, steps = (inferl.Evaluator(inferl.TD(4)) for _ in range(3))
+    whole.update(one)
+    for k in range(0, 1000, 77):
+        parts.update(one[k : k + 77])
+    for k in range(1000):
+        steps.observe(one.features[k], one.rewards[k], one.next_features[k], one.discounts[k], one.ratios[k])
+    assert whole.fingerprint == parts.fingerprint == steps.fingerprint
+    assert 0 < whole.fingerprint < 2**64
+
+
+def test_a_fingerprint_sees_rewards_streams_and_order() -> None:
+    step, stream, rewards = np.arange(50), np.zeros(50, np.int64), np.random.default_rng(0).normal(size=50)
+    seen = {fingerprint(step, stream, rewards)}
+    seen.add(fingerprint(step, stream + 1, rewards))
+    seen.add(fingerprint(step, stream, np.roll(rewards, 1)))
+    seen.add(fingerprint(step, stream, rewards + np.eye(50)[3] * 1e-12))
+    assert len(seen) == 4
+    assert fingerprint(step, stream, 0.0 * rewards) == fingerprint(step, stream, -0.0 * np.abs(rewards))
