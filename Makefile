@@ -10,6 +10,7 @@ DEMO_READY = $(VENV)/.ready-demo
 TEST_READY = $(VENV)/.ready-test
 TEST_ALL_READY = $(VENV)/.ready-test-all
 BENCH_READY = $(VENV)/.ready-bench
+VALIDITY_READY = $(VENV)/.ready-validity
 
 # Tests that need more than `make test` installs carry one of these markers.
 MARKED = torch or atari or browser or docs
@@ -23,7 +24,7 @@ SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench sanitize help demo test test-all lint types imports pytest format clean
+.PHONY: bench validity sanitize help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +53,10 @@ pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 
 bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md
 	$(BIN)/python -m inferl.benchmarks --output benchmarks/results/engine.json --page docs/performance.md
+
+validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage study (about an hour), writes docs/validity.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/trust.py $(ARGUMENTS)
+	$(BIN)/python validity/page.py
 
 format: $(TEST_READY) ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .
@@ -89,4 +94,8 @@ $(TEST_ALL_READY): $(TEST_READY)
 
 $(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e '.[bench,data,gym]'
+	@touch $@
+
+$(VALIDITY_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[validity]'
 	@touch $@

@@ -317,7 +317,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, options.repeats, "method", options.processes)
+    results = repeat(one_repeat, range(options.repeats), "method", options.processes)
     keys = list(results[0])
     columns = {key: [result[key] for result in results] for key in keys}
     cells = [summarise(key, columns[key]) for key in keys if not key.startswith("merged|")]

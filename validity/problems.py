@@ -14,7 +14,17 @@ import numpy as np
 
 import inferl
 from inferl.algorithms import Algorithm
-from inferl.environments import FiniteMDP, baird, boyan_chain, garnet, random_mdp, random_walk, ring, two_state_chain
+from inferl.environments import (
+    FiniteMDP,
+    Trajectory,
+    baird,
+    boyan_chain,
+    garnet,
+    random_mdp,
+    random_walk,
+    ring,
+    two_state_chain,
+)
 from inferl.rows import Floats
 
 MDP_SEED = 7  # of the problems that are drawn at random, once for all
@@ -32,8 +42,20 @@ class Problem:
     lengths: tuple[int, ...]
     features: Floats | None = None  # (S, d); None: tabular
     behaviour: Floats | None = None  # the policy that acts; None: the target
-    initial: float = 5.0  # step size of the bootstraps
+    step: float | None = None  # initial step size of the bootstraps; None: 5 over the mean squared length of features
     steps: int = 1  # of the algorithm's windows; the exact variance is known for 1 only
+
+    @property
+    def initial(self) -> float:
+        if self.step is not None:
+            return self.step
+        law = self.mdp.stationary(self.acting)
+        return 5.0 if self.features is None else 5.0 / float(law @ (self.features**2).sum(axis=1))
+
+    @property
+    def walking(self) -> Algorithm:
+        """What the bootstraps run: TD need not be stable off-policy."""
+        return self.algorithm if self.behaviour is None else inferl.TDC(self.algorithm.dimension)
 
     @property
     def acting(self) -> Floats:
@@ -48,10 +70,15 @@ class Problem:
     def relaxation_time(self) -> float:
         return self.mdp.relaxation_time(self.acting)
 
+    def path(self, n: int, seed: list[int]) -> Trajectory:
+        return self.mdp.sample(self.acting, n, seed=seed)
+
+    def ratios(self, path: Trajectory) -> Floats | float:
+        return 1.0 if self.behaviour is None else path.ratios(self.target, self.behaviour)
+
     def data(self, n: int, seed: list[int]) -> inferl.Transitions:
-        path = self.mdp.sample(self.acting, n, seed=seed)
-        ratios = 1.0 if self.behaviour is None else path.ratios(self.target, self.behaviour)
-        return path.transitions(self.discount, self.features, ratios)
+        path = self.path(n, seed)
+        return path.transitions(self.discount, self.features, self.ratios(path))
 
     def solution(self) -> tuple[Floats, Floats | None]:
         """What is true of the targets, and n times the variance of the best estimate of it in a long stream."""
@@ -73,9 +100,11 @@ def alone(mdp: FiniteMDP) -> Floats:
 def lake(n_steps: int = 1) -> Problem:
     mdp = FiniteMDP.from_toy_text(gym.make("FrozenLake-v1", map_name="8x8", is_slippery=True))
     algorithm = inferl.TD(64) if n_steps == 1 else inferl.NStepTD(64, n_steps)
-    lengths = (3_000, 10_000, 30_000, 100_000)
+    lengths: tuple[int, ...] = (3_000, 10_000, 30_000, 100_000)
+    if n_steps > 1:
+        lengths = lengths[:-1]  # open windows make it slow
     asked: dict[str, int | list[float]] = {"V(s0)": 0}
-    return Problem(mdp, mdp.optimal_policy(0.99), 0.99, algorithm, asked, lengths, initial=100.0, steps=n_steps)
+    return Problem(mdp, mdp.optimal_policy(0.99), 0.99, algorithm, asked, lengths, step=100.0, steps=n_steps)
 
 
 def chain(correlation: float) -> Problem:
@@ -95,7 +124,7 @@ def walk(n_states: int, n_groups: int | None, lengths: tuple[int, ...]) -> Probl
     mdp, features = random_walk(n_states, n_groups)
     middle = features[(n_states + 1) // 2].tolist()
     algorithm = inferl.TD(features.shape[1])
-    return Problem(mdp, alone(mdp), 1.0, algorithm, {"V(start)": middle}, lengths, features, initial=20.0)
+    return Problem(mdp, alone(mdp), 1.0, algorithm, {"V(start)": middle}, lengths, features)
 
 
 def random(kind: str) -> Problem:
@@ -118,7 +147,7 @@ def random(kind: str) -> Problem:
     asked: dict[str, int | list[float]] = {"V(s0)": features[0].tolist(), "V(start)": features.mean(axis=0).tolist()}
     steps = 5 if kind == "5-step" else 1
     if kind == "tabular":
-        return Problem(mdp, target, discount, inferl.TD(50), {"V(s0)": 0}, lengths[1:], initial=100.0)
+        return Problem(mdp, target, discount, inferl.TD(50), {"V(s0)": 0}, lengths[1:], step=100.0)
     if steps > 1:
         algorithm = inferl.NStepTD(10, steps)
     acting = behaviour if kind == "off-policy" else None

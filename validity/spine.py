@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, options.repeats, "spine", options.processes)
+    results = repeat(one_repeat, range(options.repeats), "spine", options.processes)
     chain, features = two_state_chain(0.8)
     truth = {
         "FrozenLake": frozen_lake()[2],

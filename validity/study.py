@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -24,34 +24,36 @@ RESULTS = Path(__file__).parent / "results"
 Result = dict[str, Any]  # what one repeat found: cell -> readings
 
 
-def repeat(function: Callable[[int], Result], repeats: int, name: str, processes: int) -> list[Result]:
-    """Run `function(repeat)` for 0 .. repeats - 1 over processes, and keep what is finished if the run is stopped.
+def repeat(function: Callable[[Any], Result], jobs: Iterable[Any], name: str, processes: int) -> list[Result]:
+    """Run `function(job)` for every job over processes, and keep what is finished if the run is stopped.
 
-    Finished repeats are lines of ``results/NAME.partial.jsonl``; a second start goes on where the first was stopped.
+    A job is anything that JSON has. Finished ones are lines of ``results/NAME.partial.jsonl``; a second start goes on
+    where the first was stopped.
     """
     RESULTS.mkdir(exist_ok=True)
     partial = RESULTS / f"{name}.partial.jsonl"
-    found: dict[int, Result] = {}
+    found: dict[str, Result] = {}
     if partial.exists():
         for line in partial.read_text().splitlines():
             if line.endswith("}"):  # a line cut by a kill is run again
                 entry = json.loads(line)
-                found[entry["repeat"]] = entry["result"]
-    missing = [i for i in range(repeats) if i not in found]
+                found[json.dumps(entry["job"])] = entry["result"]
+    keys = {json.dumps(job): job for job in jobs}
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress, partial.open("a") as file, ProcessPoolExecutor(processes) as pool:
-        task = progress.add_task(name, total=repeats, completed=len(found))
-        waiting = {pool.submit(function, i): i for i in missing}
+        task = progress.add_task(name, total=len(keys), completed=sum(key in found for key in keys))
+        waiting = {pool.submit(function, job): key for key, job in keys.items() if key not in found}
         try:
             for done in as_completed(waiting):
-                found[waiting[done]] = done.result()
-                file.write(json.dumps({"repeat": waiting[done], "result": done.result()}) + "\n")
+                key = waiting[done]
+                found[key] = done.result()
+                file.write(json.dumps({"job": keys[key], "result": found[key]}) + "\n")
                 file.flush()
                 progress.advance(task)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # or the error would show after all the other repeats
+            pool.shutdown(wait=False, cancel_futures=True)  # or the error would show after all the other jobs
             raise
-    return [found[i] for i in range(repeats)]
+    return [found[key] for key in keys]
 
 
 def coverage_cell(covered: list[bool], widths: list[float], **labels: Any) -> dict[str, Any]:

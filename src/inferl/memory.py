@@ -17,7 +17,7 @@ from inferl.rows import Floats, Integers
 __all__ = ["Memory", "memory_of"]
 
 FEWEST = 4  # blocks, of a level that is heard
-TIMES = 2.0 ** np.arange(-1, 30, 0.5)  # memories that are tried
+TIMES = 2.0 ** np.arange(-1, 30, 0.25)  # memories that are tried
 
 
 class Memory(NamedTuple):
