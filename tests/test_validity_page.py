@@ -11,6 +11,11 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "validity" / "page.py"
 
 
+@pytest.fixture(autouse=True)
+def beside_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+
+
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the studies are not part of an installed package")
 def test_the_page_is_what_the_results_give() -> None:
     page = runpy.run_path(str(SCRIPT))["page"]

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl import kernels
-from inferl.memory import Memory, memory_of
 from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
@@ -24,6 +23,7 @@ __all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "choose
 FEWEST_TESTED = 8  # a level with fewer blocks is too noisy to overrule a lower one
 FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
+FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
 CLEARLY = 1.25  # standard errors: what a level must exceed a lower one by to overrule it; docs/validity.md says why
 
 
@@ -248,7 +248,7 @@ class Levels(NamedTuple):
     blocks: Integers  # (J,) number of blocks at each level
     freedom: Integers  # (J,)
     chosen: Integers  # (k,)
-    memory: Memory  # of all parameters' scores together
+    effective: float  # independent steps that the stream is worth, by the scores of all parameters together
 
 
 def choose_level(rate: Floats, blocks: Integers) -> Integers:
@@ -286,7 +286,8 @@ def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bo
     rate, spread = np.maximum(squares, 0.0) / steps, spread / steps
     noisy = spread[0] > 0
     growth = (spread[:, noisy] / spread[0, noisy]).mean(axis=1) if noisy.any() else np.ones(n_levels)
-    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), memory_of(growth, blocks))
+    slowness = growth[max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0)]
+    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), n / max(float(slowness), 1.0))
     used = 0 * levels.chosen if single_steps else levels.chosen
     error = np.sqrt(rate[used, np.arange(len(influence))] / n)
     error = error if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)

@@ -20,9 +20,8 @@ from inferl.rows import Floats
 __all__ = ["Check", "RatioSummary", "Report", "checks"]
 
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
-FEWEST_STEPS = 250  # below, no memory can be seen, and none be ruled out
-LONG_ENOUGH = 400  # memories that a stream should last; docs/validity.md says why
-EVIDENT = 3.0  # evidence below this is noise
+FEWEST_STEPS = 250  # below, no dependence can be ruled out
+FEWEST_EFFECTIVE = 150  # independent steps that a stream should be worth; docs/validity.md says why
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
@@ -232,7 +231,7 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
 def length(
     interval: Interval, reading: BootstrapReading | LeastSquaresReading, solved: LeastSquaresReading | None
 ) -> Check:
-    """Whether the stream is long enough for its width to be believed: many times as long as its memory."""
+    """Whether the stream is long enough for its width to be believed: worth enough independent steps."""
     name, n = "length", interval.n
     if n == 0:
         return Check(name, "not available", "no transitions so far")
@@ -251,18 +250,19 @@ def length(
             "random here the value is exact, else collect more data",
             0.0,
         )
-    if solved is None or solved.levels is None:
-        return Check(name, "not available", "no dyadic blocks are kept, which would show the stream's memory")
-    memory = solved.levels.memory
-    times = n / max(memory.steps, 1.0) if memory.evidence > EVIDENT else float(n)
-    if times >= LONG_ENOUGH or memory.evidence <= EVIDENT:
-        return Check(name, "passed", f"the stream is {times:.0f} times as long as its memory", times)
+    if solved is None:
+        return Check(
+            name, "not available", "no least-squares sums are kept, which would show how slowly the stream moves"
+        )
+    effective = min(solved.effective, float(n))
+    if effective >= FEWEST_EFFECTIVE:
+        return Check(name, "passed", f"the stream is worth {effective:.0f} independent steps", effective)
     return Check(
         name,
         "failed",
-        f"scores remember about {memory.steps:.0f} steps, and the stream is only {times:.0f} times as long: the "
-        f"interval may be too narrow; collect data for {LONG_ENOUGH} times the memory",
-        times,
+        f"the stream moves slowly: its {n} steps are worth {effective:.0f} independent ones, fewer than "
+        f"{FEWEST_EFFECTIVE}, and the interval may be too narrow; collect more data",
+        effective,
     )
 
 

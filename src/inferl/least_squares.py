@@ -19,6 +19,7 @@ from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
+from inferl.occupancy import Occupancy
 from inferl.rows import Floats, InPlace
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
@@ -44,6 +45,7 @@ class LeastSquaresState(InPlace):
 
     coordinates: Coordinates
     sums: Sums  # A and b
+    occupancy: Occupancy  # of the features
     n: int  # increments folded
     epoch_end: int  # where the current epoch ends; 0 during the first, which grows with the parameters seen
     pilot: Floats  # (p,)
@@ -64,6 +66,7 @@ class LeastSquaresReading(NamedTuple):
     condition: float  # estimated condition number of A, in the 1-norm
     unseen: int  # parameters that no increment has named
     n: int
+    effective: float = np.inf  # independent steps that the stream is worth, by its features and by its scores
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at the longest blocks in use
 
     def scores(self) -> Floats:
@@ -100,6 +103,7 @@ class LeastSquares:
         return LeastSquaresState(
             coordinates=Coordinates.none_of(n_parameters),
             sums=Sums.empty(0),
+            occupancy=Occupancy.empty(0),
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
@@ -124,6 +128,7 @@ class LeastSquares:
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
+        state.occupancy.add(features_of(seen))
         state.n += len(seen)
         if state.epoch_end:
             _add(state.current, seen.scores(state.pilot), clock)
@@ -162,7 +167,10 @@ class LeastSquares:
             longest = 0 if levels is None or self.blocks == "none" else int(levels.chosen.max())
             together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
         estimate = inside[:, :p] @ theta
-        return LeastSquaresReading(estimate, error, freedom, outside, levels, condition, unseen, state.n, together)
+        effective = min(state.occupancy.effective(), np.inf if levels is None else levels.effective)
+        return LeastSquaresReading(
+            estimate, error, freedom, outside, levels, condition, unseen, state.n, effective, together
+        )
 
     def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
@@ -199,12 +207,14 @@ class LeastSquares:
             known += [moments.moved(place, room) for moments in (state.previous, blocks.moments) if moments is not None]
             ended.append(blocks)
         n = one.n + other.n
+        visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
         current = ended[0].widened(room - one.coordinates.room).next_epoch(_n_levels(2 * n))
         if isinstance(current, EpisodeSums) and isinstance(ended[1], EpisodeSums):
             current.closed += ended[1].closed
         return LeastSquaresState(
             coordinates=coordinates,
             sums=sums,
+            occupancy=visits[0].joined(visits[1]),
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
@@ -220,6 +230,7 @@ class LeastSquares:
         more = state.coordinates.room - len(state.pilot)
         if more > 0:
             state.sums = state.sums.widened(more)
+            state.occupancy = state.occupancy.widened(more)
             state.pilot = np.pad(state.pilot, (0, more))
             state.previous = state.previous and state.previous.widened(more)
             state.current = state.current.widened(more)
@@ -251,6 +262,14 @@ class LeastSquares:
         blocks = self._no_blocks(_first_end(len(state.coordinates)), scores)
         _add(blocks, scores, state.buffer_clock)
         return blocks
+
+
+def features_of(increments: Increments) -> Vectors:
+    """What the steps are seen through: u, the terms of an increment together, (T, p) or (T, entries)."""
+    u, n = increments.u, len(increments)
+    if isinstance(u, Sparse):
+        return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
+    return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
 
 
 def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:

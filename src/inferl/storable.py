@@ -11,6 +11,7 @@ from inferl.effective_blocks import EffectiveBlocks
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
+from inferl.occupancy import Occupancy
 from inferl.sparse_blocks import SparseCascade
 from inferl.step_sizes import Constant, Polynomial
 from inferl.streams import Clock, Steps, Streams
@@ -23,6 +24,6 @@ __all__ = ["STORABLE"]
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
     *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
-    *(LeastSquares, LeastSquaresState, Sums, Coordinates, SparseCascade, Cascade, EpisodeSums, Moments),
+    *(LeastSquares, LeastSquaresState, Sums, Occupancy, Coordinates, SparseCascade, Cascade, EpisodeSums, Moments),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
 )
