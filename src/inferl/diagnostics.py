@@ -6,7 +6,7 @@ with the interval as a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from inferl.algorithms import Algorithm, EmphaticTD
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
-from inferl.rows import Floats
+from inferl.rows import Floats, Integers
 
 __all__ = ["Check", "RatioSummary", "Report", "checks"]
 
@@ -23,25 +23,32 @@ FEWEST_BLOCKS = 16
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
+TAIL = 32  # powers of 2 by which ratios are counted
 
 
 @dataclass(frozen=True)
 class Check:
-    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, and why."""
+    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, why, and what to do."""
 
     name: str
     status: str
     words: str
     value: float | None = None
+    remedy: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether the interval should not be believed as it stands."""
         return self.status == "failed"
 
+    @property
+    def sentence(self) -> str:
+        """Name, finding and remedy in a line."""
+        return f"{self.name}: {self.words}" + (f"; {self.remedy}" if self.remedy else "")
+
     def __str__(self) -> str:
         mark = {"passed": "ok", "failed": "!!", "not available": "--"}[self.status]
-        return f"{mark} {self.name}: {self.words}"
+        return f"{mark} {self.sentence}"
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,11 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists, ready for JSON."""
-        checks = [{"name": c.name, "status": c.status, "words": c.words, "value": c.value} for c in self.checks]
-        return {"interval": self.interval.to_dict(), "checks": checks, "facts": dict(self.facts)}
+        return {
+            "interval": self.interval.to_dict(),
+            "checks": [asdict(check) for check in self.checks],
+            "facts": dict(self.facts),
+        }
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.facts), default=0)
@@ -76,12 +86,16 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class RatioSummary:
-    """Moments of the importance ratios, a column a target policy."""
+    """Moments and tails of the importance ratios, a column a target policy.
+
+    Row i of `tails` counts the ratios in [2^(i - 17), 2^(i - 16)), the first also smaller ones, the last larger ones.
+    """
 
     n: int = 0
     total: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     squares: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+    tails: Integers = field(default_factory=lambda: np.zeros((TAIL, 1), np.int64))  # (TAIL, m)
     discount: float = 0.0  # the largest seen
 
     def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
@@ -90,15 +104,29 @@ class RatioSummary:
         column = ratios if ratios.ndim == 2 else ratios[:, None]
         if self._whole and (column == 1).all():  # on-policy: counting is exact, whatever the order
             more = np.full(column.shape[1], float(len(column)))
-            largest = np.maximum(self.largest, 1.0)
-            return RatioSummary(self.n + len(column), self.total + more, self.squares + more, largest, discount)
+            total, squares = self.total + more, self.squares + more
+        else:
+            total, squares = _added(self.total, column), _added(self.squares, column**2)
         return RatioSummary(
             self.n + len(column),
-            _added(self.total, column),
-            _added(self.squares, column**2),
+            total,
+            squares,
             np.maximum(self.largest, column.max(axis=0)),
+            self.tails + _tails(column),
             discount,
         )
+
+    @property
+    def effective(self) -> Floats:
+        """Effective sample size (sum rho)^2 / sum rho^2, as a share of the transitions."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.total**2 / (self.n * self.squares))
+
+    @property
+    def largest_share(self) -> Floats:
+        """Part of the whole weight that the largest ratio has."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.largest / self.total)
 
     @property
     def _whole(self) -> bool:
@@ -112,6 +140,7 @@ class RatioSummary:
             self.total + other.total,
             self.squares + other.squares,
             np.maximum(self.largest, other.largest),
+            self.tails + other.tails,
             max(self.discount, other.discount),
         )
 
@@ -158,6 +187,13 @@ def _added(total: Floats, rows: Floats) -> Floats:
     return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
 
 
+def _tails(ratios: Floats) -> Integers:
+    """Count ratios (T, m) by their power of 2."""
+    row = np.clip(np.frexp(ratios)[1] + TAIL // 2, 0, TAIL - 1)
+    row[ratios == 0] = 0
+    return np.stack([np.bincount(column, minlength=TAIL) for column in row.T], axis=1)
+
+
 def divergence(message: str | None) -> Check:
     """Whether a row of the bootstrap has exploded."""
     if message is None:
@@ -178,8 +214,9 @@ def identification(reading: LeastSquaresReading | None) -> Check:
         name,
         "failed",
         f"{share:.2%} of the target lies where the data say nothing ({facts}; a state that is entered and never left "
-        "counts too); ask for a target that the data cover, or collect data there",
+        "counts too)",
         share,
+        "ask for a target that the data cover, or collect data there",
     )
 
 
@@ -200,8 +237,9 @@ def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresRe
         name,
         "failed",
         f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine): "
-        "it has not arrived; use a larger step size, more data, or LeastSquares",
+        "it has not arrived",
         gap,
+        "use a larger step size, more data, or LeastSquares",
     )
 
 
@@ -231,8 +269,9 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     return Check(
         name,
         "failed",
-        f"{seen}: the interval is too narrow; use LeastSquares, or multipliers with Blocks() as their clock",
+        f"{seen}: the interval is too narrow",
         value,
+        "use LeastSquares, or multipliers with Blocks() as their clock",
     )
 
 
@@ -243,8 +282,8 @@ def block_count(number: float | None) -> Check:
         return Check(name, "not available", "the interval does not use blocks")
     if number >= FEWEST_BLOCKS:
         return Check(name, "passed", f"{number:.0f} blocks", number)
-    words = f"only {number:.0f} blocks, fewer than {FEWEST_BLOCKS}: the width is uncertain; collect more data"
-    return Check(name, "failed", words, number)
+    words = f"only {number:.0f} blocks, fewer than {FEWEST_BLOCKS}: the width is uncertain"
+    return Check(name, "failed", words, number, "collect more data")
 
 
 def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
@@ -256,14 +295,13 @@ def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
             name,
             "failed",
             f"the emphasis has infinite variance here (mean squared ratio times squared discount is {growth:.2f}, "
-            "above 1), so no interval is valid; use GTD2, TDC or LeastSquares on TD",
+            "above 1), so no interval is valid",
             growth,
+            "use GTD2, TDC or LeastSquares on TD",
         )
     if summary.n == 0:
         return Check(name, "not available", "no transitions with ratios so far")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        effective = float(np.min(summary.total**2 / (summary.n * summary.squares)))
-        share = float(np.max(summary.largest / summary.total))
+    effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
     words = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
     # With few transitions one of them always has a large share: measure it against an equal one.
     if effective >= SMALLEST_EFFECTIVE_SHARE and share <= max(LARGEST_SHARE, 10 / summary.n):
@@ -271,6 +309,7 @@ def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
     return Check(
         name,
         "failed",
-        f"{words}: few transitions decide; evaluate a policy closer to the behaviour, or clip the ratios",
+        f"{words}: few transitions decide",
         effective,
+        "evaluate a policy closer to the behaviour, or clip the ratios",
     )
