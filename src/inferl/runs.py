@@ -194,11 +194,11 @@ def provenance() -> dict[str, str]:
     >>> list(provenance())
     ['begun', 'inferl', 'kernel', 'python', 'numpy', 'system']
     """
-    from inferl import __version__
+    from importlib.metadata import version
 
     return {
         "begun": datetime.now(UTC).isoformat(" ", "seconds"),
-        "inferl": __version__,
+        "inferl": version("inferl"),
         "kernel": kernels.name,
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from inferl import __version__
 from inferl.errors import MissingExtraError, SettingError
 from inferl.report_page.contents import Shown, over_time
 from inferl.runs import Run
@@ -54,4 +54,6 @@ def page(runs: Mapping[str, Run], facts: Mapping[str, Mapping[str, Any]] | None 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html").render(runs=shown, over_time=over_time(shown), version=__version__)
+    return environment.get_template("page.html").render(
+        runs=shown, over_time=over_time(shown), version=version("inferl")
+    )

@@ -16,7 +16,7 @@ from inferl.rows import Floats
 __all__ = ["Axis", "Chart", "Curve", "logarithmic", "plain"]
 
 WIDTH, HEIGHT = 480, 280
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 42  # margins
+LEFT, RIGHT, TOP, BOTTOM = 58, 24, 28, 42  # margins
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ class Chart:
 
 
 def plain(label: str, low: float, high: float, percent: bool = False) -> Axis:
-    """Make an axis with about five ticks at round numbers, which may reach a little further than asked for.
+    """Make an axis with about five ticks at round numbers.
 
-    >>> [words for _, words in plain("value", 0.361, 0.449).ticks]
+    >>> [words for _, words in plain("value", 0.36, 0.449).ticks]
     ['0.36', '0.38', '0.40', '0.42', '0.44']
     """
     if not high > low:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,13 @@ from inferl.bootstrap import OnlineBootstrap
 from inferl.diagnostics import Check, RatioSummary
 from inferl.interval import Interval
 from inferl.report_page.charts import Chart, Curve, logarithmic, plain
-from inferl.report_page.words import LIGHTS, QUESTIONS, Verdict, judged
+from inferl.report_page.words import QUESTIONS, Verdict, judged, light
 from inferl.rows import Floats
 from inferl.runs import Reading, Run
 
 __all__ = ["Answer", "Shown", "over_time"]
 
+SMALL = 10  # row of the counts of ratios that holds those below 1/64
 VISIBLE = 8  # times the final width: wider bands run out of the picture, or it would show nothing else
 
 
@@ -80,7 +81,7 @@ class Shown:
     @property
     def judgements(self) -> list[tuple[str, str, Check]]:
         """Each check with its light and its question."""
-        return [(LIGHTS[check.status], QUESTIONS.get(check.name, check.name), check) for check in self.checks]
+        return [(light(check), QUESTIONS.get(check.name, check.name), check) for check in self.checks]
 
     @property
     def names(self) -> list[str]:
@@ -111,9 +112,11 @@ class Shown:
         levels, used = self.levels, np.flatnonzero(self.levels.blocks >= FEWEST_USED)
         if len(used) < 2 or not (levels.rate[0] > 0).all():
             return None
-        length = 2.0**used
+        length = np.asarray(2.0**used, np.float64)
         ratio = np.sqrt(levels.rate[used] / levels.rate[0])  # (levels, targets)
-        spread = np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio  # two standard errors of its own
+        spread = (
+            np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
+        )  # two standard errors of its own
         words = [f"{n} blocks of {size:.0f} steps" for n, size in zip(levels.blocks[used], length, strict=True)]
         curves = [
             Curve(
@@ -150,12 +153,17 @@ class Shown:
         """How the ratios are spread, over powers of 2."""
         if not self.off_policy:
             return None
-        counts = self.ratios.tails
+        counts = self.ratios.tails.copy()
+        counts[SMALL] += counts[:SMALL].sum(axis=0)  # how small a small ratio is does not matter
+        counts[:SMALL] = 0
         first, final = np.flatnonzero(counts.any(axis=1))[[0, -1]]
         rows = np.arange(first, final + 1)
         low = 2.0 ** (rows - 17)
         share = counts[rows] / counts.sum(axis=0)
-        names = ["below 2^-16" if row == 0 else f"{x:g} to {2 * x:g}" for row, x in zip(rows, low, strict=True)]
+        names = [f"{0 if row == SMALL else x:g} to {2 * x:g}" for row, x in zip(rows, low, strict=True)]
+        axis = logarithmic("ratio, target to behaviour", [float(low[0]), 2 * float(low[-1])], 2)
+        if first == SMALL:
+            axis = replace(axis, ticks=((axis.low, "0"), *(tick for tick in axis.ticks if tick[0] > 2 * axis.low)))
         curves = [
             Curve(
                 name,
@@ -170,7 +178,7 @@ class Shown:
         ]
         return Chart(
             "How many transitions have which ratio",
-            logarithmic("ratio, target to behaviour", [float(low[0]), 2 * float(low[-1])], 2),
+            axis,
             plain("share of the transitions", 0.0, 1.05 * float(share.max()), percent=True),
             tuple(curves),
         )

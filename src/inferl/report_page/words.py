@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from inferl.diagnostics import Check
 
-__all__ = ["LIGHTS", "QUESTIONS", "Verdict", "judged"]
+__all__ = ["QUESTIONS", "Verdict", "judged", "light"]
 
 QUESTIONS = {
     "divergence": "Did the calculation stay stable?",
@@ -18,7 +18,7 @@ QUESTIONS = {
     "identification": "Do the data say anything about what was asked?",
 }
 
-LIGHTS = {"passed": "green", "failed": "red", "not available": "amber"}
+_LIGHTS = {"passed": "green", "failed": "red", "not available": "amber"}
 
 
 class Verdict(NamedTuple):
@@ -28,6 +28,17 @@ class Verdict(NamedTuple):
     words: str
 
 
+def light(check: Check) -> str:
+    """Choose the colour of a lamp; grey where there is nothing to check.
+
+    >>> light(Check("number of blocks", "not available", "the interval does not use blocks"))
+    'grey'
+    """
+    # An interval that is made without blocks cannot have too few of them.
+    spared = (check.name, check.status) == ("number of blocks", "not available")
+    return "grey" if spared else _LIGHTS[check.status]
+
+
 def judged(checks: Sequence[Check]) -> Verdict:
     """Sum up the checks; one that could not be made never counts as passed.
 
@@ -35,8 +46,7 @@ def judged(checks: Sequence[Check]) -> Verdict:
     Verdict(light='amber', words='No check failed, but one could not be made: convergence.')
     """
     failed = [check.name for check in checks if check.failed]
-    # An interval that is made without blocks cannot have too few of them.
-    open_ones = [c.name for c in checks if c.status == "not available" and c.name != "number of blocks"]
+    open_ones = [check.name for check in checks if light(check) == "amber"]
     if failed:
         what = "a check" if len(failed) == 1 else f"{len(failed)} checks"
         return Verdict("red", f"Do not rely on this interval as it stands: {what} failed ({', '.join(failed)}).")
