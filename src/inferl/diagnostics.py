@@ -63,6 +63,17 @@ class Report:
         The answers of the checks.
     facts
         Lines about the data and the method.
+
+    Examples
+    --------
+    >>> from inferl import TD, Evaluator, Transitions
+    >>> coin = np.random.default_rng(1).integers(2, size=2000)
+    >>> report = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).report(0)
+    >>> print(report.interval)
+    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    >>> print(report.checks[2])
+    ok dependence: blocks of 2 steps show a standard error 1.03 times that of single steps; the interval allows for
+    dependence
     """
 
     interval: Interval
