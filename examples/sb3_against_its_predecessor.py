@@ -10,17 +10,17 @@ from stable_baselines3 import PPO
 import inferl
 from inferl.runs import Run, difference
 
-env = gymnasium.make("CartPole-v1")
-model = PPO("MlpPolicy", env, n_steps=512, batch_size=128, seed=0, device="cpu")
+model = PPO("MlpPolicy", "CartPole-v1", n_steps=512, batch_size=128, seed=0, device="cpu")
 
 box = np.array([2.4, 3.0, 0.21, 3.0])
-features = inferl.Fourier(-box, box, order=2)
+features = inferl.Fourier(-box, box, order=1)  # 16 features: a few hundred episodes determine them
 
 
 def evaluated(seed):
     """Let the model as it is now play 200 episodes; each model needs a seed of its own to be independent."""
-    short = gymnasium.make("CartPole-v1", max_episode_steps=200)
-    source = inferl.sources.rollout(short, model, features, discount=0.99, seed=seed)
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=16)
+    policy = inferl.policies.Predictor(model, deterministic=False)
+    source = inferl.sources.rollout(envs, policy, features, discount=0.99, seed=seed)
     run = Run(inferl.Evaluator(inferl.TD(features.dimension)))
     for chunk in source.take(episodes=200):
         run.take(chunk, starts=source.start())

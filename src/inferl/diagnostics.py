@@ -113,7 +113,8 @@ class RatioSummary:
         """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
         discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]
-        if self._whole and (column == 1).all():  # on-policy: counting is exact, whatever the order
+        ones = bool((column == 1).all())
+        if ones and self._whole:  # on-policy: counting is exact, whatever the order
             more = np.full(column.shape[1], float(len(column)))
             total, squares = self.total + more, self.squares + more
         else:
@@ -123,7 +124,7 @@ class RatioSummary:
             total,
             squares,
             np.maximum(self.largest, column.max(axis=0)),
-            self.tails + _tails(column),
+            self.tails + (len(column) * _tails(column[:1]) if ones else _tails(column)),
             discount,
         )
 
