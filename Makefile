@@ -11,6 +11,9 @@ TEST_READY = $(VENV)/.ready-test
 TEST_ALL_READY = $(VENV)/.ready-test-all
 BENCH_READY = $(VENV)/.ready-bench
 VALIDITY_READY = $(VENV)/.ready-validity
+DOCS_READY = $(VENV)/.ready-docs
+
+APT_INSTALL = DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends
 
 # Tests that need more than `make test` installs carry one of these markers.
 MARKED = torch or atari or browser or docs
@@ -24,7 +27,7 @@ SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench validity sanitize help demo test test-all lint types imports pytest format clean
+.PHONY: bench validity browser docs sanitize help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,9 +37,18 @@ demo: $(DEMO_READY) ## install the package, run the demonstration
 
 test: lint types imports pytest ## all checks: lint, types, imports, tests
 
-test-all: $(TEST_ALL_READY) ## the tests that need torch, atari, a browser or the built docs (run `make test` first)
-	@status=0; $(BIN)/python -m pytest -q -m "$(MARKED)" || status=$$?; \
-	if [ $$status -eq 5 ]; then echo "test-all: no test is marked $(MARKED) yet"; else exit $$status; fi
+test-all: $(TEST_ALL_READY) browser ## the tests that need torch, atari, a browser or the built docs (run `make test` first)
+	$(BIN)/python -m pytest -q -rs -m "$(MARKED)"
+
+docs: $(DOCS_READY) ## the documentation, as a web site in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# Chromium is no Python package. Without one, and without the right to install one, the tests in a browser are skipped.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	{ $(APT_INSTALL) chromium || { apt-get -q update && $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 || \
+	echo "browser: there is no Chromium, and it cannot be installed here; the tests in a browser will be skipped"
 
 lint: $(TEST_READY) ## formatting and lint rules (ruff)
 	$(BIN)/ruff format --check .
@@ -71,7 +83,7 @@ sanitize: ## the tests of the compiled kernel under the address and undefined-be
 		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) $(VENV)-sanitize build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-sanitize build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -90,6 +102,10 @@ $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 $(TEST_ALL_READY): $(TEST_READY)
 	$(PIP_INSTALL) torch
 	$(PIP_INSTALL) -e '.[test-all]'
+	@touch $@
+
+$(DOCS_READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@
 
 $(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python

@@ -104,6 +104,32 @@ def test_ratios_are_summarised_and_judged() -> None:
     assert ratios(RatioSummary()).status == "not available"
 
 
+def test_ratios_are_counted_by_powers_of_two() -> None:
+    rho = np.array([0.0, 2.0**-40, 0.99, 1.0, 1.99, 2.0, 3.0, 2.0**20])
+    ones = np.ones(len(rho))
+    tails = RatioSummary().taking(rho[:3], ones[:3]).taking(rho[3:], ones[3:]).tails
+    assert tails.shape == (32, 1)
+    assert {row: int(n) for row, n in enumerate(tails[:, 0]) if n} == {0: 2, 16: 1, 17: 2, 18: 2, 31: 1}
+    two = RatioSummary().taking(np.stack([rho, ones], axis=1), ones)
+    assert np.array_equal(two.tails[:, :1], tails)
+    assert two.tails[17, 1] == 8
+    assert np.array_equal(two.plus(two).tails, 2 * two.tails)
+    assert two.effective == pytest.approx([rho.sum() ** 2 / (8 * (rho**2).sum()), 1.0])
+    assert two.largest_share == pytest.approx([2.0**20 / rho.sum(), 1 / 8])
+
+
+def test_a_failed_check_says_what_to_do() -> None:
+    short = check(Evaluator(TD(1)).update(chain_data(200)).report([1.0]), "length")
+    assert short.remedy == "collect 250 or more"
+    assert str(short) == f"!! {short.sentence}"
+    words = "200 transitions are too few to see how they depend on each other"
+    assert short.sentence == f"length: {words}; collect 250 or more"
+    report = Evaluator(TD(1), LeastSquares("none")).update(chain_data(10_000)).report([1.0])
+    assert report.interval.notes == (check(report, "dependence").sentence,)
+    assert report.to_dict()["checks"][2]["remedy"] == check(report, "dependence").remedy
+    assert check(report, "length").remedy == ""
+
+
 def test_reports_read_well() -> None:
     data = chain_data(10_000)
     report = Evaluator(TD(1)).update(data).report([1.0])

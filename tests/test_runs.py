@@ -23,6 +23,7 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.evaluator import Evaluator
+from inferl.least_squares import LeastSquaresState
 from inferl.runs import Run, difference
 from inferl.sources import table
 from inferl.transitions import Transitions
@@ -66,6 +67,7 @@ def test_a_run_comes_back(method: Any, tmp_path: Path) -> None:
     assert evaluator_bits(tmp_path / "walk.run") == evaluator_bits(tmp_path / "again.run")
     assert (again.command, again.options, again.target, again.level) == (run.command, run.options, "start", 0.95)
     assert again.starts.words == run.starts.words
+    assert again.provenance == run.provenance
     assert str(again.report()) == str(run.report())
     assert len(again.readings) == len(run.readings) > 5
     for one, other in zip(again.readings, run.readings, strict=True):
@@ -100,6 +102,30 @@ def test_the_report_says_what_it_speaks_of() -> None:
     run.target = 3
     assert "for                 target 3\n" in str(run.report())
     assert run.interval().estimate == run.evaluator.estimate(3)
+
+
+@pytest.mark.parametrize("method", [inferl.LeastSquares(), BOOTSTRAP])
+def test_the_blocks_of_a_run_can_be_seen(method: Any) -> None:
+    """With either method the same: a bootstrap keeps least-squares sums beside it."""
+    run = followed(walk(2000, 0), method)
+    levels = run.levels()
+    assert levels is not None
+    solved = inferl.LeastSquares()
+    sums = followed(walk(2000, 0), solved).evaluator.settled().method
+    assert isinstance(sums, LeastSquaresState)
+    expected = solved.read(sums, np.asarray(run.starts)[None]).levels
+    assert expected is not None
+    assert np.array_equal(levels.rate, expected.rate)
+    assert levels.blocks[:2].tolist() == expected.blocks[:2].tolist()
+    used = float(levels.rate[levels.chosen[0], 0])
+    if isinstance(method, inferl.LeastSquares):
+        assert run.interval().standard_error == pytest.approx(np.sqrt(used / run.evaluator.n))
+
+
+def test_without_dyadic_blocks_there_are_no_levels() -> None:
+    assert followed(walk(500, 0), inferl.LeastSquares("episode")).levels() is None
+    bare = inferl.OnlineBootstrap(inferl.Polynomial(5.0), n_replicas=20, companion=False)
+    assert followed(walk(500, 0), bare).levels() is None
 
 
 def test_readings_grow_apart() -> None:

@@ -35,7 +35,11 @@ EXPLODED = 1e8  # a row this many times larger than row 0 ever was has diverged
 
 @dataclass(frozen=True)
 class BurnIn:
-    """Average uniformly, but only after the first `n` steps."""
+    """Average uniformly, but only after the first `n` steps.
+
+    >>> OnlineBootstrap(Polynomial(5.0), average=BurnIn(1000)).average
+    BurnIn(n=1000)
+    """
 
     n: int
 

@@ -6,7 +6,7 @@ with the interval as a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,35 +15,43 @@ from inferl.algorithms import Algorithm, EmphaticTD
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
-from inferl.rows import Floats
+from inferl.rows import Floats, Integers
 
 __all__ = ["Check", "RatioSummary", "Report", "checks"]
 
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
+MANY = 1000  # independent steps that need not be told apart any more
 FEWEST_EFFECTIVE = 150  # independent steps that a stream should be worth; docs/validity.md says why
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
+TAIL = 32  # powers of 2 by which ratios are counted
 
 
 @dataclass(frozen=True)
 class Check:
-    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, and why."""
+    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, why, and what to do."""
 
     name: str
     status: str
     words: str
     value: float | None = None
+    remedy: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether the interval should not be believed as it stands."""
         return self.status == "failed"
 
+    @property
+    def sentence(self) -> str:
+        """Name, finding and remedy in a line."""
+        return f"{self.name}: {self.words}" + (f"; {self.remedy}" if self.remedy else "")
+
     def __str__(self) -> str:
         mark = {"passed": "ok", "failed": "!!", "not available": "--"}[self.status]
-        return f"{mark} {self.name}: {self.words}"
+        return f"{mark} {self.sentence}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,17 @@ class Report:
         The answers of the checks.
     facts
         Lines about the data and the method.
+
+    Examples
+    --------
+    >>> from inferl import TD, Evaluator, Transitions
+    >>> coin = np.random.default_rng(1).integers(2, size=2000)
+    >>> report = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).report(0)
+    >>> print(report.interval)
+    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    >>> print(report.checks[2])
+    ok dependence: blocks of 2 steps show a standard error 1.03 times that of single steps; the interval allows for
+    dependence
     """
 
     interval: Interval
@@ -66,8 +85,11 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists, ready for JSON."""
-        checks = [{"name": c.name, "status": c.status, "words": c.words, "value": c.value} for c in self.checks]
-        return {"interval": self.interval.to_dict(), "checks": checks, "facts": dict(self.facts)}
+        return {
+            "interval": self.interval.to_dict(),
+            "checks": [asdict(check) for check in self.checks],
+            "facts": dict(self.facts),
+        }
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.facts), default=0)
@@ -78,29 +100,48 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class RatioSummary:
-    """Moments of the importance ratios, a column a target policy."""
+    """Moments and tails of the importance ratios, a column a target policy.
+
+    Row i of `tails` counts the ratios in [2^(i - 17), 2^(i - 16)), the first also smaller ones, the last larger ones.
+    """
 
     n: int = 0
     total: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     squares: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
+    tails: Integers = field(default_factory=lambda: np.zeros((TAIL, 1), np.int64))  # (TAIL, m)
     discount: float = 0.0  # the largest seen
 
     def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
         """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
         discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]
-        if self._whole and (column == 1).all():  # on-policy: counting is exact, whatever the order
+        ones = bool((column == 1).all())
+        if ones and self._whole:  # on-policy: counting is exact, whatever the order
             more = np.full(column.shape[1], float(len(column)))
-            largest = np.maximum(self.largest, 1.0)
-            return RatioSummary(self.n + len(column), self.total + more, self.squares + more, largest, discount)
+            total, squares = self.total + more, self.squares + more
+        else:
+            total, squares = _added(self.total, column), _added(self.squares, column**2)
         return RatioSummary(
             self.n + len(column),
-            _added(self.total, column),
-            _added(self.squares, column**2),
+            total,
+            squares,
             np.maximum(self.largest, column.max(axis=0)),
+            self.tails + (len(column) * _tails(column[:1]) if ones else _tails(column)),
             discount,
         )
+
+    @property
+    def effective(self) -> Floats:
+        """Effective sample size (sum rho)^2 / sum rho^2, as a share of the transitions."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.total**2 / (self.n * self.squares))
+
+    @property
+    def largest_share(self) -> Floats:
+        """Part of the whole weight that the largest ratio has."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.largest / self.total)
 
     @property
     def _whole(self) -> bool:
@@ -114,6 +155,7 @@ class RatioSummary:
             self.total + other.total,
             self.squares + other.squares,
             np.maximum(self.largest, other.largest),
+            self.tails + other.tails,
             max(self.discount, other.discount),
         )
 
@@ -150,6 +192,13 @@ def _added(total: Floats, rows: Floats) -> Floats:
     return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
 
 
+def _tails(ratios: Floats) -> Integers:
+    """Count ratios (T, m) by their power of 2."""
+    row = np.clip(np.frexp(ratios)[1] + TAIL // 2, 0, TAIL - 1)
+    row[ratios == 0] = 0
+    return np.stack([np.bincount(column, minlength=TAIL) for column in row.T], axis=1)
+
+
 def divergence(message: str | None) -> Check:
     """Whether a row of the bootstrap has exploded."""
     if message is None:
@@ -170,8 +219,9 @@ def identification(reading: LeastSquaresReading | None) -> Check:
         name,
         "failed",
         f"{share:.2%} of the target lies where the data say nothing ({facts}; a state that is entered and never left "
-        "counts too); ask for a target that the data cover, or collect data there",
+        "counts too)",
         share,
+        "ask for a target that the data cover, or collect data there",
     )
 
 
@@ -192,8 +242,9 @@ def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresRe
         name,
         "failed",
         f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine): "
-        "it has not arrived; use a larger step size, more data, or LeastSquares",
+        "it has not arrived",
         gap,
+        "use a larger step size, more data, or LeastSquares",
     )
 
 
@@ -223,8 +274,9 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     return Check(
         name,
         "failed",
-        f"{seen}: the interval is too narrow; use LeastSquares, or multipliers with Blocks() as their clock",
+        f"{seen}: the interval is too narrow",
         value,
+        "use LeastSquares, or multipliers with Blocks() as their clock",
     )
 
 
@@ -238,17 +290,17 @@ def length(
     fewest = float(np.min(reading.freedom))
     if (solved is None or solved.levels is None) and fewest < FEWEST_BLOCKS:
         words = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
-        return Check(name, "failed", f"{words}; collect more data", fewest)
+        return Check(name, "failed", words, fewest, "collect more data")
     if n < FEWEST_STEPS:
-        words = f"{n} transitions are too few to see how they depend on each other; collect {FEWEST_STEPS} or more"
-        return Check(name, "failed", words, float(n))
+        words = f"{n} transitions are too few to see how they depend on each other"
+        return Check(name, "failed", words, float(n), f"collect {FEWEST_STEPS} or more")
     if np.any(np.asarray(interval.standard_error) == 0):
         return Check(
             name,
             "failed",
-            "nothing has varied so far, so a width of 0 says nothing of what has not happened yet; if nothing is "
-            "random here the value is exact, else collect more data",
+            "nothing has varied so far, so a width of 0 says nothing of what has not happened yet",
             0.0,
+            "if nothing is random here the value is exact, else collect more data",
         )
     if solved is None:
         return Check(
@@ -256,13 +308,15 @@ def length(
         )
     effective = min(solved.effective, float(n))
     if effective >= FEWEST_EFFECTIVE:
-        return Check(name, "passed", f"the stream is worth {effective:.0f} independent steps", effective)
+        worth = f"{effective:.0f}" if effective < MANY else f"more than {MANY}"
+        return Check(name, "passed", f"the stream is worth {worth} independent steps", effective)
     return Check(
         name,
         "failed",
         f"the stream moves slowly: its {n} steps are worth {effective:.0f} independent ones, fewer than "
-        f"{FEWEST_EFFECTIVE}, and the interval may be too narrow; collect more data",
+        f"{FEWEST_EFFECTIVE}, and the interval may be too narrow",
         effective,
+        "collect more data",
     )
 
 
@@ -275,14 +329,13 @@ def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
             name,
             "failed",
             f"the emphasis has infinite variance here (mean squared ratio times squared discount is {growth:.2f}, "
-            "above 1), so no interval is valid; use GTD2, TDC or LeastSquares on TD",
+            "above 1), so no interval is valid",
             growth,
+            "use GTD2, TDC or LeastSquares on TD",
         )
     if summary.n == 0:
         return Check(name, "not available", "no transitions with ratios so far")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        effective = float(np.min(summary.total**2 / (summary.n * summary.squares)))
-        share = float(np.max(summary.largest / summary.total))
+    effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
     words = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
     # With few transitions one of them always has a large share: measure it against an equal one.
     if effective >= SMALLEST_EFFECTIVE_SHARE and share <= max(LARGEST_SHARE, 10 / summary.n):
@@ -290,6 +343,7 @@ def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
     return Check(
         name,
         "failed",
-        f"{words}: few transitions decide; evaluate a policy closer to the behaviour, or clip the ratios",
+        f"{words}: few transitions decide",
         effective,
+        "evaluate a policy closer to the behaviour, or clip the ratios",
     )

@@ -21,6 +21,13 @@
     └── MissingExtraError (ImportError)     an optional library is not installed
 
 A message says what was found, where (row and value), and what to do about it.
+
+>>> from inferl import Transitions
+>>> try:
+...     Transitions(features=[0, 1], rewards=[0.0, float("nan")], next_features=[1, 1], discounts=0.9)
+... except InputError as error:
+...     print(type(error).__name__, "-", error)
+DataError - row 1: reward is nan; drop the row or repair it
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ class Evaluator:
             interval = simultaneous(interval, reading.scores())
         message = state.diverged and state.diverged[0]
         checks = all_checks(self.algorithm, self.method, interval, reading, solved, state.ratios, message)
-        notes = tuple(f"{check.name}: {check.words}" for check in checks if check.failed)
+        notes = tuple(check.sentence for check in checks if check.failed)
         interval = Interval(**{**interval.__dict__, "notes": notes})
         return (interval.only() if single else interval), checks
 

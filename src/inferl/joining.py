@@ -56,6 +56,17 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
 
     The shards are made with ``first_replica`` set so that their replicas follow each other; they must have seen the
     same rows. The result is, bit for bit, the evaluator that would have run all replicas.
+
+    >>> from inferl import TD, Polynomial, Transitions
+    >>> coin = np.random.default_rng(0).integers(2, size=2000)
+    >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)
+    >>> shards = [
+    ...     Evaluator(TD(1), OnlineBootstrap(Polynomial(5.0), n_replicas=50, first_replica=50 * i)).update(data)
+    ...     for i in range(2)
+    ... ]
+    >>> whole = Evaluator(TD(1), OnlineBootstrap(Polynomial(5.0), n_replicas=100)).update(data)
+    >>> str(concatenate(shards).interval(0)) == str(whole.interval(0))
+    True
     """
     methods = [shard.method for shard in shards]
     expected = shards[0].method

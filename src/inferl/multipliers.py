@@ -89,6 +89,9 @@ class Multipliers:
 
     With ``clock="step"`` every transition has its own multiplier; with ``"episode"`` or `Blocks` a multiplier stays
     for a stretch of a stream, so that the replicas feel its dependence.
+
+    >>> Multipliers("two-point", clock=Blocks()).deviation
+    1.0
     """
 
     law: str = "uniform"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PALETTE", "band", "closing_bands", "new_axes", "save", "style"]
 
-PALETTE = {  # Okabe and Ito: told apart by colour-blind readers, and in print
+PALETTE = {
     "blue": "#0072B2",
     "vermillion": "#D55E00",
     "green": "#009E73",
@@ -33,6 +33,7 @@ PALETTE = {  # Okabe and Ito: told apart by colour-blind readers, and in print
     "yellow": "#F0E442",
     "black": "#000000",
 }
+"""Colours of Okabe and Ito, by name: told apart by colour-blind readers, and in print."""
 
 _STYLE: Any = {
     "figure.figsize": (3.5, 2.6),  # one column of a paper, in inches

@@ -7,20 +7,26 @@ the source, and the options from which the source is made again.
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from inferl import kernels
 from inferl.algorithms import Stack
+from inferl.blocks import Levels
+from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Report
 from inferl.differences import welch
 from inferl.errors import CheckpointMismatchError, CheckpointVersionError, SettingError
 from inferl.evaluator import Evaluator, EvaluatorState
 from inferl.interval import Interval
+from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.rows import Floats
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.labelling import Labelling
@@ -28,10 +34,11 @@ from inferl.sources.logs.pairing import Pairing
 from inferl.sources.logs.table import Progress
 from inferl.sources.starts import Starts
 from inferl.storable import STORABLE
+from inferl.targets import as_targets
 
 __all__ = ["Reading", "Run", "difference"]
 
-VERSION = 1  # of what a run file holds; the checkpoint has a version of its own
+VERSION = 2  # of what a run file holds; the checkpoint has a version of its own
 SPACING = 1.25  # readings are taken when the data have grown by this factor
 _STORED = (Progress, Pairing, Labelling, LogRows, Starts)
 
@@ -69,6 +76,8 @@ class Run:
         Intervals over time.
     complete
         Whether the source has been read to its end.
+    provenance
+        When the run was begun, and with which versions.
 
     Examples
     --------
@@ -93,6 +102,7 @@ class Run:
     starts: Starts = field(default_factory=Starts)
     readings: tuple[Reading, ...] = ()
     complete: bool = False
+    provenance: dict[str, str] = field(default_factory=lambda: provenance())
 
     def take(self, chunk: Any, position: Any = None, starts: Starts | None = None) -> None:
         """Take in a chunk, and where it leaves the source; read the interval if it is time."""
@@ -130,13 +140,24 @@ class Run:
         meaning = self.starts.words if self._at_start() else f"target {self.target}"
         return Report(report.interval, report.checks, {"for": meaning, **report.facts})
 
+    def levels(self) -> Levels | None:
+        """Return how much noise blocks of 1, 2, 4, ... steps show along the target; None if no such blocks are kept."""
+        evaluator, state = self.evaluator, self.evaluator.settled()
+        beside = isinstance(evaluator.method, OnlineBootstrap)  # its companion keeps the blocks
+        sums = state.companion if beside else state.method
+        method = LeastSquares() if beside else evaluator.method
+        if not isinstance(sums, LeastSquaresState) or not isinstance(method, LeastSquares):
+            return None
+        targets, _ = as_targets(self._along(), evaluator.algorithm, state.tabular, whole=False)
+        return method.read(sums, targets).levels
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to one file; a crash leaves the old file or the new one."""
         with TemporaryDirectory() as folder:
             inside = Path(folder) / "evaluator"
             self.evaluator.save(inside)
             evaluator = np.frombuffer(inside.read_bytes(), np.uint8)
-        names = ("command", "options", "target", "level", "position", "starts", "readings", "complete")
+        names = ("command", "options", "target", "level", "position", "starts", "readings", "complete", "provenance")
         content = {"run": VERSION, "evaluator": evaluator} | {name: getattr(self, name) for name in names}
         write_checkpoint(path, content)
 
@@ -166,6 +187,24 @@ class Run:
         if vector.ndim == 0:
             vector = algorithm.parts[0].state_vector(int(vector))
         return np.kron(np.eye(len(algorithm.parts)), vector)
+
+
+def provenance() -> dict[str, str]:
+    """Say when and with what a run is made.
+
+    >>> list(provenance())
+    ['begun', 'inferl', 'kernel', 'python', 'numpy', 'system']
+    """
+    from importlib.metadata import version
+
+    return {
+        "begun": datetime.now(UTC).isoformat(" ", "seconds"),
+        "inferl": version("inferl"),
+        "kernel": kernels.name,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def difference(one: Run, other: Run, level: float = 0.95) -> Interval:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from logs import small_log
@@ -19,6 +22,7 @@ from typer.testing import CliRunner
 
 import inferl
 from inferl.cli import app
+from inferl.runs import Run
 from inferl.sources import table
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
@@ -80,6 +84,21 @@ def test_readings_come_as_lines_of_json(log: Path) -> None:
     assert [line["n"] for line in lines[:-1]] == sorted({line["n"] for line in lines[:-1]})
     assert len(lines) >= 4
     assert lines[-1]["interval"]["n"] > lines[0]["n"]
+
+
+def test_a_batch_has_readings_inside(tmp_path: Path) -> None:
+    """A log of 3000 rows comes as one batch; readings begin at 100 transitions all the same, and lie 1.25 apart."""
+    rng = np.random.default_rng(0)
+    path, run = tmp_path / "log.parquet", tmp_path / "log.run"
+    parquet.write_table(pa.table({"s": rng.integers(3, size=3000), "reward": rng.normal(size=3000)}), path)
+    lines = evaluate(path, *SMALL, "--json", "--checkpoint", run).stdout.splitlines()
+    ns = [json.loads(line)["n"] for line in lines[:-1]]
+    assert ns[0] == 100
+    assert all(later == math.ceil(1.25 * earlier) for earlier, later in pairwise(ns))
+    readings = Run.load(run).readings
+    assert [reading.n for reading in readings] == [*ns, 2999]
+    begin = inferl.Evaluator(inferl.TD(3)).update(next(iter(table(path, features="s", n_states=3)))[: ns[5]])
+    assert readings[5].estimate[0] == begin.estimate(Run.load(run).starts)
 
 
 def test_targets(log: Path) -> None:

@@ -93,7 +93,7 @@ class GradientIncrements(Rows):
 class GTD(_Gradient):
     r"""Gradient TD of 2008: stochastic descent on the norm of the expected update (NEU).
 
-    .. math:: y \mathrel{+}= x (\rho \delta \phi - y), \quad \theta \mathrel{+}= \rho\, d\phi\, (\phi \cdot y),
+    .. math:: \Delta y = x (\rho \delta \phi - y), \quad \Delta \theta = \rho\, d\phi\, (\phi \cdot y),
               \quad \delta = r - d\phi \cdot \theta
 
     Slow where features are short or correlated; GTD2 and TDC are better scaled.
@@ -117,8 +117,8 @@ class GTD(_Gradient):
 class GTD2(_Gradient):
     r"""Gradient TD, version 2: stochastic descent on the mean squared projected Bellman error (MSPBE).
 
-    .. math:: y \mathrel{+}= x \phi (\rho \delta - \phi \cdot y), \quad
-              \theta \mathrel{+}= \rho\, d\phi\, (\phi \cdot y), \quad \delta = r - d\phi \cdot \theta
+    .. math:: \Delta y = x \phi (\rho \delta - \phi \cdot y), \quad
+              \Delta \theta = \rho\, d\phi\, (\phi \cdot y), \quad \delta = r - d\phi \cdot \theta
 
     >>> GTD2(10, auxiliary_step=4).n_parameters
     20
@@ -136,8 +136,8 @@ class GTD2(_Gradient):
 class TDC(_Gradient):
     r"""TD with gradient correction: a TD step, less the part that makes TD unstable off-policy.
 
-    .. math:: y \mathrel{+}= x \phi (\rho \delta - \phi \cdot y), \quad
-              \theta \mathrel{+}= \rho \delta \phi - \rho\, g \phi' (\phi \cdot y), \quad
+    .. math:: \Delta y = x \phi (\rho \delta - \phi \cdot y), \quad
+              \Delta \theta = \rho \delta \phi - \rho\, g \phi' (\phi \cdot y), \quad
               \delta = r - d\phi \cdot \theta
 
     >>> TDC(10).n_parameters

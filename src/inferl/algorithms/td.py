@@ -99,9 +99,9 @@ class EmphaticTD(Algorithm):
 class NStepTD(Algorithm):
     r"""TD with n rewards before the bootstrap; at an episode's end with as many as are left.
 
-    .. math:: u = \Big(\prod_{i<m} \rho_{t+i}\Big) \phi_t, \quad
-              v = \phi_t - \Big(\prod_{i<m} g_{t+1+i}\Big) \phi'_{t+m-1}, \quad
-              c = \sum_{i<m} \Big(\prod_{j<i} g_{t+1+j}\Big) r_{t+1+i}
+    .. math:: u = \left(\prod_{i<m} \rho_{t+i}\right) \phi_t, \quad
+              v = \phi_t - \left(\prod_{i<m} g_{t+1+i}\right) \phi'_{t+m-1}, \quad
+              c = \sum_{i<m} \left(\prod_{j<i} g_{t+1+j}\right) r_{t+1+i}
 
     The increment of a step waits until its window of n steps is full. Its scores depend on each other even if the
     features are right: use LeastSquares, or multipliers that stay for a block.

@@ -16,6 +16,7 @@ from inferl.cli.bench import bench
 from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
+from inferl.cli.report import report
 from inferl.cli.reproduce import reproduce
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
@@ -64,7 +65,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare, reproduce, train_pong, bench):
+for _command in (demo, evaluate, rollout, resume, compare, report, reproduce, train_pong, bench):
     app.command()(_command)
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["answer", "as_json", "follow", "judge"]
 
 LOOK = 0.5  # seconds between two looks at the interval on a terminal, at least
+FIRST_READING = 100  # transitions
 SHARE = 10  # and this many times what a look costs
 
 
@@ -48,8 +49,9 @@ def follow(
                 raise type(error)(f"{error}; {kept}") from None
             if chunk is None:
                 break
-            run.take(chunk, *where())
-            show(run)
+            for part in _parts(run, chunk):
+                run.take(part, *where())
+                show(run)
             if checkpoint is not None and run.evaluator.n - saved >= run.options["every"]:
                 run.save(checkpoint)
                 saved = run.evaluator.n
@@ -58,6 +60,18 @@ def follow(
     run.read()
     if checkpoint is not None:
         run.save(checkpoint)
+
+
+def _parts(run: Run, chunk: Transitions) -> Iterator[Transitions]:
+    """Cut a chunk where readings are due: a log comes in large batches, and its first would be its only reading."""
+    from inferl.runs import SPACING
+
+    start = 0
+    while start < len(chunk):
+        due = ceil(SPACING * run.readings[-1].n) if run.readings else FIRST_READING
+        stop = start + max(due - run.evaluator.n, 1)
+        yield chunk[start:stop]
+        start = stop
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class Tiles:
 
 @dataclass(frozen=True, init=False)
 class RBF:
-    """Radial basis functions: phi_i(s) = exp(-|(s - center_i) / width|^2 / 2).
+    """Radial basis functions: ``phi_i(s) = exp(-|(s - center_i) / width|^2 / 2)``.
 
     Parameters
     ----------

@@ -23,7 +23,14 @@ NETWORK_TOLERANCE = 1e-4  # the same for what a function computes, maybe in sing
 
 
 class Policy(ABC):
-    """Base of all policies: `batch` acts on several observations at once."""
+    """Base of all policies: `batch` acts on several observations at once.
+
+    >>> class Coin(Policy):  # heads above one half
+    ...     def batch(self, observations, uniforms):
+    ...         return (uniforms > 0.5).astype(int)
+    >>> int(Coin()(observation=0, uniform=0.7))
+    1
+    """
 
     @abstractmethod
     def batch(self, observations: Any, uniforms: Floats) -> Any:

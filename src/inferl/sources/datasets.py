@@ -30,6 +30,20 @@ class MinariDataset:
     ----------
     dataset
         The dataset of Minari itself.
+
+    Examples
+    --------
+    >>> import gymnasium, inferl
+    >>> from minari import EpisodeData
+    >>> class Dataset:  # what minari.load_dataset("lake/one-v0") returns
+    ...     id, episode_indices, observation_space = "lake/one-v0", np.arange(1), gymnasium.spaces.Discrete(16)
+    ...
+    ...     def iterate_episodes(self, indices):
+    ...         for i in indices:
+    ...             ends = np.array([False, True])
+    ...             yield EpisodeData(i, np.array([0, 4, 5]), np.ones(2), np.zeros(2), ends, ~ends & ends, {})
+    >>> [chunk.features.tolist() for chunk in inferl.sources.minari(Dataset(), discount=0.9)]
+    [[0, 4]]
     """
 
     dataset: Any

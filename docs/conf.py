@@ -1,0 +1,49 @@
+"""How Sphinx builds the documentation: `make docs`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed
+from typing import Any
+
+project = "inferl"
+author = "The inferl authors"
+version = release = installed("inferl")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+default_role = "py:obj"
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the signature of a numerical function is hard to read with them
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = f"inferl {release}"
+html_copy_source = False
+html_show_copyright = False
+html_math_renderer = "mathml"
+
+
+def setup(app: Any) -> None:
+    """Write formulas as MathML, which browsers draw themselves: no script is fetched from elsewhere."""
+    from docutils.nodes import SkipNode
+    from docutils.utils.math import MathError
+    from docutils.utils.math.latex2mathml import tex2mathml
+    from sphinx.util.logging import getLogger
+
+    def writer(as_block: bool) -> Any:
+        def write(translator: Any, node: Any) -> None:
+            try:
+                translator.body.append(tex2mathml(node.astext(), as_block))
+            except MathError as error:
+                getLogger(__name__).warning("%s: %s", error, node.astext(), location=node)
+            raise SkipNode
+
+        return write
+
+    app.add_html_math_renderer("mathml", (writer(False), None), (writer(True), None))

@@ -1,0 +1,28 @@
+"""How good is my policy in a Gymnasium environment? Its value with an interval, in one pass over 500 episodes.
+
+Run it with: python gymnasium_policy.py     (needs inferl[gym])
+"""
+
+import gymnasium
+import numpy as np
+
+import inferl
+
+
+def policy(observation):
+    """Push the cart to where the pole leans. Put your own here: a function, a table, or a model with predict()."""
+    return int(observation[2] > 0)
+
+
+env = gymnasium.make("CartPole-v1")
+box = np.array([2.4, 3.0, 0.21, 3.0])  # where the states lie
+features = inferl.Fourier(-box, box, order=2)
+
+source = inferl.sources.rollout(env, policy, features, discount=0.99, seed=0)
+evaluator = inferl.Evaluator(inferl.TD(features.dimension))
+for _ in range(5):
+    evaluator.update(source.take(episodes=100))
+    print(evaluator.interval(source.start()))
+
+print()
+print(evaluator.report(source.start()))  # the same with all checks: look at them before you believe the number

@@ -1,0 +1,91 @@
+"""The documentation: its commands run, it names every public name, every public name has an example, and it builds."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import inferl
+from inferl.cli import app
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not part of an installed package")
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """The commands of a page's consoles, with what they are said to print."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [(line.partition("\n")[0], line.partition("\n")[2]) for b in blocks for line in b.split("$ ")[1:]]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(DOCS))
+)
+def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one folder, after the page's Python examples: those write files that commands read."""
+    monkeypatch.chdir(tmp_path)
+    test = doctest.DocTestParser().get_doctest(page.read_text(), {}, page.name, str(page), 0)
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(test).failed == 0
+    for command, expected in commands(page):
+        program, *words = shlex.split(command)
+        assert program == "inferl"
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+        assert doctest.OutputChecker().check_output(expected, result.stdout, FLAGS), f"{command}\n{result.stdout}"
+
+
+# The reference.
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """All that may be imported from inferl and from its public modules, with their names."""
+    for name in inferl.__all__:
+        thing = getattr(inferl, name)
+        if isinstance(thing, ModuleType):
+            yield from ((f"{name}.{inner}", getattr(thing, inner)) for inner in thing.__all__)
+        yield name, thing
+
+
+def test_the_reference_names_every_public_name() -> None:
+    page = (DOCS / "api.md").read_text()
+    said = set(re.findall(r"^\.\. auto\w+:: inferl\.(\S+)$", page, re.MULTILINE))
+    assert said == {name for name, _ in public()}
+
+
+def test_every_public_name_has_an_example() -> None:
+    """All that can be called; of the exceptions, their module shows one."""
+    shown = [(name, thing) for name, thing in public() if callable(thing) or thing is inferl.errors]
+    shown = [(name, thing) for name, thing in shown if not (isinstance(thing, type) and issubclass(thing, Exception))]
+    assert len(shown) > 50
+    assert [name for name, thing in shown if ">>> " not in (inspect.getdoc(thing) or "")] == []
+
+
+# The web site.
+
+
+@pytest.mark.docs
+def test_the_documentation_builds_without_warnings(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-d", str(tmp_path / "cache")]
+    done = subprocess.run([*command, "-b", "html", str(DOCS), str(tmp_path / "html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written = {path.relative_to(tmp_path / "html").with_suffix("") for path in (tmp_path / "html").rglob("*.html")}
+    assert {page.relative_to(DOCS).with_suffix("") for page in PAGES} <= written
+    reference = (tmp_path / "html" / "api.html").read_text()
+    assert all(f'id="inferl.{name}"' in reference for name, thing in public() if not isinstance(thing, ModuleType))
+    outside = re.compile(r"""<(?:script|img|link)[^>]*(?:src|href)=["']https?://""")
+    for page in (tmp_path / "html").rglob("*.html"):
+        assert not outside.search(page.read_text()), f"{page.name} fetches something from elsewhere"

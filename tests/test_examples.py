@@ -1,0 +1,83 @@
+"""The scripts that people copy: each runs as it is, and says what the library says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import inferl
+
+Script = Callable[..., str]
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are not part of an installed package")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Script:
+    """Run a script in a folder of its own; return what it prints."""
+
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def intervals(text: str) -> list[tuple[float, float, float]]:
+    """Estimate, lower and upper bound of each interval printed."""
+    number = r"(-?[\d.]+)"
+    found = re.findall(rf"{number} \[{number}, {number}\] 95% pointwise", text)
+    return [(float(a), float(b), float(c)) for a, b, c in found]
+
+
+def test_every_script_is_tested() -> None:
+    tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text()))
+    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_a_policy(run: Script) -> None:
+    printed = run("gymnasium_policy.py")
+    *growing, final = intervals(printed)
+    assert len(growing) == 5
+    assert final == growing[-1]
+    assert growing[-1][2] - growing[-1][1] < growing[0][2] - growing[0][1]
+    assert printed.count("  ok ") == 6
+
+
+def test_a_log(run: Script, tmp_path: Path) -> None:
+    """The estimate lies within three widths, twelve standard errors, of the exact value: no false alarms."""
+    printed = run("parquet_log.py")
+    table = parquet.read_table(tmp_path / "log.parquet")
+    seen = np.stack([table[name].to_numpy() for name in "xyz"], axis=1)
+    start = seen[table["step"].to_numpy() == 0].mean(axis=0)
+    truth = start @ inferl.environments.random_mdp(seed=0, n_states=8, n_features=3).theta
+    ((estimate, lower, upper),) = intervals(printed)
+    assert abs(estimate - truth) < 3 * (upper - lower)
+    assert run("parquet_log.py", str(tmp_path / "log.parquet")) == printed
+
+
+def test_a_recursion_of_ones_own(run: Script) -> None:
+    printed = run("nonlinear_field.py")
+    assert "exact: 1.282" in printed
+    assert len(intervals(printed)) == 3
+    for estimate, lower, upper in intervals(printed):
+        assert abs(estimate - 1.2816) < 3 * (upper - lower)
+
+
+@pytest.mark.torch
+def test_a_model_against_its_predecessor(run: Script) -> None:
+    printed = run("sb3_against_its_predecessor.py")
+    (old, *_), (new, *_), (difference, lower, _) = intervals(printed)
+    assert new > old
+    assert difference > lower > 0
