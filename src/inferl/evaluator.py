@@ -219,22 +219,38 @@ class Evaluator:
         >>> print(evaluator.interval(0, kind="anytime"))
         5.05 [4.93, 5.18] 95% anytime, 15 000 transitions
         """
-        if width is None and lower_above is None and upper_below is None:
-            raise SettingError("say when to stop: give width, lower_above or upper_below")
-        for chunk in source:
+        asked = {"width": width, "lower_above": lower_above, "upper_below": upper_below}
+        chunks = iter(source)
+        while not self.known(target, **asked, level=level, tuning_time=tuning_time, after=after):
+            chunk = next(chunks, None)
+            if chunk is None:
+                return
             self.update(chunk)
             yield chunk
-            if self.n < after:
-                continue
-            now = self.interval(target, level, "anytime", tuning_time)
-            known = not now.notes and bool(np.all(np.asarray(now.standard_error) > 0))
-            reached = (
-                (width is not None and np.all(now.width <= width))
-                or (lower_above is not None and np.all(now.lower > lower_above))
-                or (upper_below is not None and np.all(now.upper < upper_below))
-            )
-            if known and reached:
-                return
+
+    def known(
+        self,
+        target: ArrayLike,
+        *,
+        width: float | None = None,
+        lower_above: float | None = None,
+        upper_below: float | None = None,
+        level: float = 0.95,
+        tuning_time: int = TUNING_TIME,
+        after: int = 1000,
+    ) -> bool:
+        """Say whether one of the things that `until` waits for is known; asking again and again is allowed for."""
+        if width is None and lower_above is None and upper_below is None:
+            raise SettingError("say when to stop: give width, lower_above or upper_below")
+        if self.n < after:
+            return False
+        now = self.interval(target, level, "anytime", tuning_time)
+        sound = not now.notes and bool(np.all(np.asarray(now.standard_error) > 0))
+        return sound and bool(
+            (width is not None and np.all(now.width <= width))
+            or (lower_above is not None and np.all(now.lower > lower_above))
+            or (upper_below is not None and np.all(now.upper < upper_below))
+        )
 
     def _check_size(self, data: Transitions | Increments) -> None:
         """Refuse a chunk that would make least squares keep too large a square."""

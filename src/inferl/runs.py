@@ -68,6 +68,8 @@ class Run:
         A state's number, a vector of features, or ``"start"``: the observed starts.
     level
         Of the interval.
+    kind
+        Of the interval; None: the method's own.
     position
         Of the source, in its own terms.
     starts
@@ -98,6 +100,7 @@ class Run:
     options: dict[str, Any] = field(default_factory=dict)
     target: Any = "start"
     level: float = 0.95
+    kind: str | None = None
     position: Any = None
     starts: Starts = field(default_factory=Starts)
     readings: tuple[Reading, ...] = ()
@@ -125,18 +128,22 @@ class Run:
 
     def interval(self, kind: str | None = None, level: float | None = None) -> Interval:
         """Return the interval for the target."""
-        return self.evaluator.interval(self._along(), self.level if level is None else level, kind)
+        return self.evaluator.interval(self._along(), self.level if level is None else level, kind or self.kind)
+
+    def known(self, width: float | None, lower_above: float | None) -> bool:
+        """Say whether the anytime interval is as narrow, or as high, as asked."""
+        return self.evaluator.known(self._along(), width=width, lower_above=lower_above, level=self.level)
 
     def differences(self) -> Interval | None:
         """Return each policy's value minus that of the first, from the same data; None for a single policy."""
         rows = self._along()
         if not isinstance(self.evaluator.algorithm, Stack):
             return None
-        return self.evaluator.interval(rows[1:] - rows[:1], self.level)
+        return self.evaluator.interval(rows[1:] - rows[:1], self.level, self.kind)
 
     def report(self) -> Report:
         """Return the interval with all checks; it says what the target is."""
-        report = self.evaluator.report(self._along(), self.level)
+        report = self.evaluator.report(self._along(), self.level, self.kind)
         meaning = self.starts.words if self._at_start() else f"target {self.target}"
         return Report(report.interval, report.checks, {"for": meaning, **report.facts})
 
@@ -157,8 +164,9 @@ class Run:
             inside = Path(folder) / "evaluator"
             self.evaluator.save(inside)
             evaluator = np.frombuffer(inside.read_bytes(), np.uint8)
-        names = ("command", "options", "target", "level", "position", "starts", "readings", "complete", "provenance")
-        content = {"run": VERSION, "evaluator": evaluator} | {name: getattr(self, name) for name in names}
+        names = ("command", "options", "target", "level", "kind", "position", "starts", "readings", "complete")
+        content = {"run": VERSION, "evaluator": evaluator, "provenance": self.provenance}
+        content |= {name: getattr(self, name) for name in names}
         write_checkpoint(path, content)
 
     @classmethod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from inferl.evaluator import Evaluator
     from inferl.sources import Rollout, Table
 
-__all__ = ["check_checkpoint", "make_evaluator", "make_rollout", "make_table", "parsed_target", "stored"]
+__all__ = ["asked_kind", "check_checkpoint", "make_evaluator", "make_rollout", "make_table", "parsed_target", "stored"]
 
 _COLUMNS = (
     *("features", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
@@ -30,6 +30,15 @@ def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, A
     """Keep the options that make a run what it is, as values that a run file can hold."""
     kept = {name: value for name, value in params.items() if name not in leave_out and value is not None}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+
+
+def asked_kind(kind: str | None, until_width: float | None, until_lower: float | None) -> str | None:
+    """Stopping by what is seen needs an interval that allows it."""
+    if until_width is None and until_lower is None:
+        return kind
+    if kind not in (None, "anytime"):
+        raise SettingError(f"--until-width and --until-lower stop by an anytime interval; leave --kind {kind} out")
+    return "anytime"
 
 
 def check_checkpoint(path: Path | None) -> None:

@@ -14,6 +14,7 @@ from inferl.cli.options import (
     Discount,
     Every,
     JSONLines,
+    Kind,
     Level,
     MethodName,
     Replicas,
@@ -25,6 +26,8 @@ from inferl.cli.options import (
     StepSize,
     Target,
     Trace,
+    UntilLower,
+    UntilWidth,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ __all__ = ["evaluate", "read_on"]
 _PANEL = "Columns (none: there is no such column; left out: recognised by its name)"
 _RATIOS = "Ratios of target to behaviour, for a policy that did not act itself"
 # Of the moment, not of the run: not stored with it.
-MOMENTARY = ("json_lines", "require_lower", "require_width", "checkpoint", "target", "level")
+MOMENTARY = ("json_lines", "require_lower", "require_width", "checkpoint", "target", "level", "kind")
 
 
 def _column(help: str, panel: str = _PANEL) -> Any:
@@ -83,6 +86,9 @@ def evaluate(
     seed: Seed = 0,
     target: Target = "start",
     level: Level = 0.95,
+    kind: Kind = None,
+    until_width: UntilWidth = None,
+    until_lower: UntilLower = None,
     json_lines: JSONLines = False,
     require_lower: RequireLower = None,
     require_width: RequireWidth = None,
@@ -101,7 +107,7 @@ def evaluate(
 
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
-    from inferl.cli.building import check_checkpoint, make_evaluator, make_table, parsed_target, stored
+    from inferl.cli.building import asked_kind, check_checkpoint, make_evaluator, make_table, parsed_target, stored
     from inferl.cli.following import answer
     from inferl.errors import SettingError
     from inferl.interval import check_level
@@ -109,7 +115,7 @@ def evaluate(
 
     check_level(level)
     check_checkpoint(checkpoint)
-    aim = parsed_target(target)
+    aim, kind_of_answer = parsed_target(target), asked_kind(kind, until_width, until_lower)
     options = stored(ctx.params, MOMENTARY)
     if file != "-":
         options["file"] = str(Path(file).absolute())
@@ -119,7 +125,14 @@ def evaluate(
     if first is None:
         raise SettingError(f"{log.name} holds no transition: {log.rows} rows, {log.dropped} without a next state")
     n_policies = 1 if first.ratios.ndim == 1 else first.ratios.shape[1]
-    run = Run(make_evaluator(options, log.dimension, n_policies), "evaluate", options, aim, level)
+    run = Run(
+        make_evaluator(options, log.dimension, n_policies),
+        "evaluate",
+        options,
+        aim,
+        level,
+        asked_kind(kind, until_width, until_lower),
+    )
     read_on(run, log, chunks, first, checkpoint, json_lines)
     answer(run, log.facts(), json_lines, require_lower, require_width)
 

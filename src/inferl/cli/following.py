@@ -23,6 +23,7 @@ __all__ = ["answer", "as_json", "follow", "judge"]
 
 LOOK = 0.5  # seconds between two looks at the interval on a terminal, at least
 FIRST_READING = 100  # transitions
+ASKED = 1.02  # whether a run may stop is asked when the data have grown by this factor
 SHARE = 10  # and this many times what a look costs
 
 
@@ -35,7 +36,7 @@ def follow(
 ) -> None:
     """Take in all chunks; `where` says where the source stands: its position, and the starts observed."""
     saved = run.evaluator.n
-    stream = iter(chunks)
+    stream, answered = iter(chunks), _question(run)
     with _display(json_lines) as show:
         while True:
             try:
@@ -52,14 +53,35 @@ def follow(
             for part in _parts(run, chunk):
                 run.take(part, *where())
                 show(run)
+                if answered(run):
+                    return _finish(run, where, checkpoint)
             if checkpoint is not None and run.evaluator.n - saved >= run.options["every"]:
                 run.save(checkpoint)
                 saved = run.evaluator.n
+    _finish(run, where, checkpoint)
+
+
+def _finish(run: Run, where: Callable[[], tuple[Any, Any]], checkpoint: Path | None) -> None:
     run.move(*where())
     run.complete = True
     run.read()
     if checkpoint is not None:
         run.save(checkpoint)
+
+
+def _question(run: Run) -> Callable[[Run], bool]:
+    """Make the question whether the run may stop, asked whenever the data have grown by a little."""
+    width, lower = run.options.get("until_width"), run.options.get("until_lower")
+    due = 0.0
+
+    def answered(run: Run) -> bool:
+        nonlocal due
+        if (width is None and lower is None) or run.evaluator.n < due:
+            return False
+        due = ASKED * run.evaluator.n
+        return run.known(width, lower)
+
+    return answered
 
 
 def _parts(run: Run, chunk: Transitions) -> Iterator[Transitions]:

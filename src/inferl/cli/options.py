@@ -14,6 +14,7 @@ __all__ = [
     "Discount",
     "Every",
     "JSONLines",
+    "Kind",
     "Level",
     "MethodName",
     "Replicas",
@@ -25,6 +26,8 @@ __all__ = [
     "Steps",
     "Target",
     "Trace",
+    "UntilLower",
+    "UntilWidth",
 ]
 
 _METHOD, _ANSWER, _RUN = "Method", "Answer", "Running"
@@ -58,6 +61,18 @@ Target = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(help="Confidence level, between 0 and 1.", rich_help_panel=_ANSWER)]
+Kind = Annotated[
+    Literal["normal", "percentile", "basic", "anytime"] | None,
+    typer.Option(help="Of the interval; anytime if you look again and again.", rich_help_panel=_ANSWER),
+]
+UntilWidth = Annotated[
+    float | None,
+    typer.Option(help="Stop when the anytime interval is at most this wide.", rich_help_panel=_ANSWER),
+]
+UntilLower = Annotated[
+    float | None,
+    typer.Option(help="Stop when the lower bound of the anytime interval is above this.", rich_help_panel=_ANSWER),
+]
 JSONLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line a reading.", rich_help_panel=_ANSWER)]
 RequireLower = Annotated[
     float | None,

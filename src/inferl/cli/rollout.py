@@ -15,6 +15,7 @@ from inferl.cli.options import (
     Discount,
     Every,
     JSONLines,
+    Kind,
     Level,
     MethodName,
     Replicas,
@@ -25,6 +26,8 @@ from inferl.cli.options import (
     StepSize,
     Target,
     Trace,
+    UntilLower,
+    UntilWidth,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +64,9 @@ def rollout(
     seed: Seed = 0,
     target: Target = "start",
     level: Level = 0.95,
+    kind: Kind = None,
+    until_width: UntilWidth = None,
+    until_lower: UntilLower = None,
     json_lines: JSONLines = False,
     require_lower: RequireLower = None,
     require_width: RequireWidth = None,
@@ -73,9 +79,9 @@ def rollout(
 
     [bold]inferl rollout FrozenLake-v1 --env-option map_name=8x8 --policy my_policy:act --json[/bold]
 
-    [bold]inferl rollout CartPole-v1 --policy my_model:model --require-width 2[/bold]
+    [bold]inferl rollout CartPole-v1 --policy my_model:model --episodes 5000 --until-width 2[/bold]
     """
-    from inferl.cli.building import check_checkpoint, make_evaluator, make_rollout, parsed_target, stored
+    from inferl.cli.building import asked_kind, check_checkpoint, make_evaluator, make_rollout, parsed_target, stored
     from inferl.cli.following import answer
     from inferl.interval import check_level
     from inferl.runs import Run
@@ -84,7 +90,14 @@ def rollout(
     check_checkpoint(checkpoint)
     options = stored(ctx.params, MOMENTARY)
     source = make_rollout(options)
-    run = Run(make_evaluator(options, source.features.dimension), "rollout", options, parsed_target(target), level)
+    run = Run(
+        make_evaluator(options, source.features.dimension),
+        "rollout",
+        options,
+        parsed_target(target),
+        level,
+        asked_kind(kind, until_width, until_lower),
+    )
     play_on(run, checkpoint, json_lines)
     answer(run, {}, json_lines, require_lower, require_width)
 
