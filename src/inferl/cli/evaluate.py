@@ -115,7 +115,7 @@ def evaluate(
 
     check_level(level)
     check_checkpoint(checkpoint)
-    aim, kind_of_answer = parsed_target(target), asked_kind(kind, until_width, until_lower)
+    aim = parsed_target(target)
     options = stored(ctx.params, MOMENTARY)
     if file != "-":
         options["file"] = str(Path(file).absolute())
