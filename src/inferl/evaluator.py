@@ -1,8 +1,7 @@
 """Evaluator: transitions in, intervals out.
 
-It keeps the tile grid: however rows arrive, methods see them in tiles of `TILE` rows of the whole stream. Rows that do
-not fill a tile wait; a reading works on a copy that has taken them in. So one call with 10 000 steps, 10 000 calls with
-one, and a run stopped and resumed anywhere give the same bits.
+The friendly surface: rows are checked at the door and go into the tile grid (`tiles.py`); a target is looked up in the
+state, and the answer comes with its checks.
 """
 
 from __future__ import annotations
@@ -10,53 +9,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.algorithms import Algorithm, Carry
-from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
+from inferl.algorithms import Algorithm
+from inferl.answers import answer
+from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
-from inferl.coordinates import MOST_SOLVED, too_large
-from inferl.diagnostics import Check, RatioSummary, Report
-from inferl.diagnostics import checks as all_checks
+from inferl.coordinates import MOST_SOLVED
+from inferl.diagnostics import Check, Report
 from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
-from inferl.fingerprints import fingerprint
 from inferl.increments import Increments
-from inferl.interval import UNIFORM, Interval, check_level
-from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
+from inferl.interval import Interval, check_level
+from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import LAYOUT
 from inferl.observations import Observations
 from inferl.storable import STORABLE
-from inferl.streams import TILE, Steps, Streams
+from inferl.streams import TILE
 from inferl.targets import as_targets
+from inferl.tiles import EvaluatorState, Method, Tiles
 from inferl.transitions import Transitions
-from inferl.uniform import TUNING_TIME, anytime, simultaneous
+from inferl.uniform import TUNING_TIME
 
-__all__ = ["Evaluator", "EvaluatorState"]
-
-LONGEST_RUN = 262_144  # numbers of features that are worked on at once
-MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
-
-Method = LeastSquares | OnlineBootstrap
-
-
-@dataclass(eq=False)
-class EvaluatorState:
-    """All that has been learned from the stream; what a checkpoint holds."""
-
-    method: BootstrapState | LeastSquaresState
-    companion: LeastSquaresState | None
-    streams: Streams = field(default_factory=Streams)
-    pending: Steps | None = None  # rows of the tile that is not full yet
-    carry: Carry = field(default_factory=dict)
-    ratios: RatioSummary = field(default_factory=RatioSummary)
-    fingerprint: int = 0  # of all rows
-    tabular: bool | None = None  # kind of the features, once known
-    ratios_ndim: int = 1  # 2 for several target policies on one log
-    diverged: tuple[str, int, int | None] | None = None  # message, step, replica
+__all__ = ["Evaluator"]
 
 
 class Evaluator:
@@ -83,23 +60,20 @@ class Evaluator:
     """
 
     def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
-        self.algorithm = algorithm
-        self.method: Method = LeastSquares() if method is None else method
-        self.threads = threads
-        # Several tiles at once spare calls; a delayed algorithm answers tile by tile, or tiles would blur.
-        self._run = TILE if algorithm.delayed else max(LONGEST_RUN // algorithm.n_features // TILE, 1) * TILE
+        self._tiles = Tiles(algorithm, LeastSquares() if method is None else method, threads)
+        self._state = self._tiles.start()
+        self._run = self._tiles.run
         self._observed = Observations(algorithm.n_features, self._run)
-        self._companion = LeastSquares()
-        if isinstance(self.method, OnlineBootstrap):
-            kept = self.method.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
-            companion = self._companion.init(algorithm.dimension) if kept else None
-            self._state = EvaluatorState(self.method.init(algorithm.n_parameters), companion)
-        elif not algorithm.affine:
-            raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
-        elif algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
-            raise SettingError(too_large(algorithm.dimension, "parameters"))
-        else:
-            self._state = EvaluatorState(self.method.init(algorithm.dimension), None)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What a transition adds to the equation of the value."""
+        return self._tiles.algorithm
+
+    @property
+    def method(self) -> Method:
+        """How increments become an interval."""
+        return self._tiles.method
 
     def __repr__(self) -> str:
         return f"Evaluator({self.algorithm}, {self.method})"
@@ -142,7 +116,7 @@ class Evaluator:
                 "one column of ratios or several; a stream keeps to one"
             )
         self._check_size(data)
-        self._take(data)
+        self._tiles.take(self._state, data)
         self._state.tabular, self._state.ratios_ndim = tabular, columns
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
         unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
@@ -260,50 +234,7 @@ class Evaluator:
 
     def _flush(self) -> None:
         if len(self._observed):
-            self._take(self._observed.chunk())
-
-    def _take(self, data: Transitions | Increments) -> None:
-        """Place checked rows in time and work on the tiles that they complete."""
-        state = self._state
-        state.streams, steps = state.streams.place(data)
-        rewards = data.rewards if isinstance(data, Transitions) else np.zeros(len(data))
-        state.fingerprint = (state.fingerprint + fingerprint(steps.clock.step, steps.clock.stream, rewards)) % 2**64
-        start = 0
-        while start < len(steps):
-            waiting = 0 if state.pending is None else len(state.pending)
-            whole = (len(steps) - start) // TILE * TILE
-            rows = steps[start : start + (TILE - waiting if waiting or not whole else min(whole, self._run))]
-            start += len(rows)
-            run = rows if state.pending is None else Steps.join([state.pending, rows])
-            if len(run) < TILE:
-                state.pending = deepcopy(run)  # the chunk it is a view of can be freed
-                return
-            state.pending = None
-            try:
-                self._work(state, run)
-            except DivergenceError as error:
-                sound = (error.step - int(run.clock.step[0])) // TILE * TILE  # back to the edge of the tile it was in
-                if sound:
-                    self._work(state, run[:sound])
-                state.streams = replace(state.streams, n=int(run.clock.step[0]) - 1 + sound)
-                state.diverged = (str(error), error.step, error.replica)
-                raise
-
-    def _work(self, state: EvaluatorState, run: Steps) -> None:
-        """Fold whole tiles (or, for a reading, less than one) into a state."""
-        increments, clock, carry = self.algorithm.increments(run, state.carry)
-        if len(increments):
-            if isinstance(self.method, OnlineBootstrap):
-                replicas = cast(BootstrapState, state.method)
-                state.method = self.method.advance(replicas, increments, clock, self.threads)
-                if state.companion is not None:
-                    self._companion.advance(state.companion, self.algorithm.value_form(increments), clock)
-            else:
-                solved = cast(LeastSquaresState, state.method)
-                self.method.advance(solved, self.algorithm.value_form(increments), clock)
-        state.carry = carry
-        if isinstance(run.data, Transitions):
-            state.ratios = state.ratios.taking(run.data.ratios, run.data.discounts)
+            self._tiles.take(self._state, self._observed.chunk())
 
     def _refuse_after_divergence(self) -> None:
         if self._state.diverged is not None:
@@ -360,45 +291,15 @@ class Evaluator:
         self, target: ArrayLike, level: float, kind: str | None, tuning_time: int
     ) -> tuple[Interval, tuple[Check, ...]]:
         check_level(level)
-        plain = "normal" if kind in UNIFORM else kind
         whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
         targets, single = as_targets(target, self.algorithm, self._state.tabular, whole)
-        state = self.settled()
-        if isinstance(self.method, OnlineBootstrap):
-            replicas = self.method.read(cast(BootstrapState, state.method), self.algorithm.pad(targets))
-            interval = self.method.interval(replicas, level, plain)
-            reading: BootstrapReading | LeastSquaresReading = replicas
-            solved = None
-            if state.companion is not None and targets.shape[1] == self.algorithm.dimension:
-                solved = self._companion.read(state.companion, targets)
-        else:
-            solved = reading = self.method.read(cast(LeastSquaresState, state.method), targets, kind == "simultaneous")
-            interval = self.method.interval(solved, level, plain)
-        if kind == "anytime":
-            if tuning_time < 1:
-                raise SettingError(f"tuning_time is {tuning_time}; it is a number of transitions, at least 1")
-            interval = anytime(interval, self.method.information(reading.n) / self.method.information(tuning_time))
-        elif kind == "simultaneous":
-            interval = simultaneous(interval, reading.scores())
-        message = state.diverged and state.diverged[0]
-        checks = all_checks(self.algorithm, self.method, interval, reading, solved, state.ratios, message)
-        notes = tuple(check.sentence for check in checks if check.failed)
-        interval = Interval(**{**interval.__dict__, "notes": notes})
+        interval, checks = answer(self._tiles, self.settled(), targets, level, kind, tuning_time)
         return (interval.only() if single else interval), checks
 
     def settled(self) -> EvaluatorState:
         """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
         self._flush()
-        if self._state.pending is None:
-            return self._state
-        own = self._state
-        method = own.method.copy() if isinstance(own.method, LeastSquaresState) else own.method
-        state = replace(own, method=method, companion=own.companion and own.companion.copy())
-        try:
-            self._work(state, self._state.pending)
-        except DivergenceError as error:  # the reading is that of the last full tile, and says so
-            state.diverged = (str(error), error.step, error.replica)
-        return state
+        return self._tiles.settled(self._state)
 
     # Keeping.
 

@@ -80,7 +80,7 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
         expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
     joined = shards[0].copy()
     total = sum(cast(OnlineBootstrap, method).n_replicas for method in methods)
-    joined.method = replace(cast(OnlineBootstrap, methods[0]), n_replicas=total)
+    joined._tiles = replace(joined._tiles, method=replace(cast(OnlineBootstrap, methods[0]), n_replicas=total))
     joined._state.method = concatenate_states([cast(BootstrapState, shard._state.method) for shard in shards])
     return joined
 

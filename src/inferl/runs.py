@@ -24,7 +24,7 @@ from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Report
 from inferl.differences import welch
 from inferl.errors import CheckpointMismatchError, CheckpointVersionError, SettingError
-from inferl.evaluator import Evaluator, EvaluatorState
+from inferl.evaluator import Evaluator
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.rows import Floats
@@ -35,6 +35,7 @@ from inferl.sources.logs.table import Progress
 from inferl.sources.starts import Starts
 from inferl.storable import STORABLE
 from inferl.targets import as_targets
+from inferl.tiles import EvaluatorState
 
 __all__ = ["Reading", "Run", "difference"]
 
