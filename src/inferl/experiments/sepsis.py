@@ -191,9 +191,9 @@ def sampled_mspbe(data: inferl.Transitions, ends: Sequence[int]) -> list[Callabl
 
 PARTS = (
     Part("coverage", table_repeat, 400, 8),
-    Part("linear", linear_repeat, 200, 8),
-    Part("difference", difference_repeat, 100, 3),
-    Part("curves", curves_repeat, 20, 2),
+    Part("linear", linear_repeat, 100, 8),
+    Part("difference", difference_repeat, 60, 3),
+    Part("curves", curves_repeat, 10, 2),
 )
 
 
