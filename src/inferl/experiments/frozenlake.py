@@ -19,7 +19,7 @@ from inferl.environments import FiniteMDP, Trajectory
 from inferl.experiments.cost import Contest, cost
 from inferl.experiments.machinery import Part, Result
 from inferl.experiments.study import Study
-from inferl.experiments.summaries import cells, diverged, feed, law_alone, rates, reading, readings
+from inferl.experiments.summaries import cells, diverged, feed, law_alone, means, rates, reading, readings
 from inferl.learners import Learned, q_learning
 from inferl.rows import Floats
 
@@ -260,12 +260,6 @@ def cost_repeat(settings: FrozenLake, number: int) -> Result:
     return cost(contest, ends[max(settings.episodes) - 1])
 
 
-def _means(results: list[Result]) -> Result:
-    """Mean of each entry, with its standard error."""
-    columns = {name: np.array([result[name] for result in results]) for name in results[0]}
-    return {name: [float(x.mean()), float(x.std() / np.sqrt(len(x)))] for name, x in columns.items()}
-
-
 PARTS = (
     Part("coverage", coverage_repeat, 1000, 40),
     Part("features", features_repeat, 200, 20),
@@ -290,7 +284,7 @@ def summary(settings: FrozenLake, found: dict[str, list[Result]]) -> Result:
         "sensitivity": cells(found["sensitivity"]),
         "random_features": cells(found["features"]),
         "rates": [rates(found["coverage"], "bootstrap", kind, settings.episodes) for kind in KINDS],
-        "order": _means(found["order"]),
+        "order": means(found["order"]),
         "example": found["example"][0],
         "cost": found["cost"][0],
     }

@@ -7,6 +7,7 @@ Q-learning is evaluated from episodes of its epsilon-greedy version. Every repea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import inferl
 from inferl.experiments.machinery import Part, Result
 from inferl.experiments.sepsis_scene import START, Problem, Sepsis, learned, path_of, scene
 from inferl.experiments.study import Study
-from inferl.experiments.summaries import LEVEL, cells, diverged, feed, reading
+from inferl.experiments.summaries import LEVEL, cells, diverged, feed, means, reading
 from inferl.rows import Floats
 
 __all__ = ["Sepsis", "run"]
@@ -166,6 +167,28 @@ def curves_repeat(settings: Sepsis, number: int) -> Result:
     return found
 
 
+def order_repeat(settings: Sepsis, number: int) -> Result:
+    """Errors of the start's value at the end, from the path and from the same transitions in random order.
+
+    In random order transitions do not depend on those before them, so what is left is the way still to go.
+    """
+    here = scene(settings)
+    last = settings.episodes[-1]
+    path, ends = path_of(settings, CURVE_PATHS + number, last)
+    ratios = path.ratios(here.target, here.behaviour)
+    shuffled = np.random.default_rng([settings.seed, number, 1]).permutation(ends[last - 1])
+    found = {}
+    for label, problem in here.problems.items():
+        data = path.transitions(settings.discount, problem.features, ratios)[: ends[last - 1]]
+        for name in ("GTD2", "TDC"):
+            algorithm, method = methods_of(settings, problem, number)[name]
+            few = replace(method, n_replicas=2)  # only the estimate is read
+            for order, rows in (("path", data), ("random", data[shuffled])):
+                estimate = inferl.Evaluator(algorithm, few).update(rows).estimate(problem.targets[0])
+                found[f"{name}, {label}, {order}"] = float(estimate - problem.truths[0])
+    return found
+
+
 def sampled_mspbe(data: inferl.Transitions, ends: Sequence[int]) -> list[Callable[[Floats], float]]:
     """The MSPBE as the first steps show it, for each number of steps: sums in place of expectations."""
     d = data.features.shape[1]
@@ -194,6 +217,7 @@ PARTS = (
     Part("linear", linear_repeat, 100, 8),
     Part("difference", difference_repeat, 60, 3),
     Part("curves", curves_repeat, 10, 2),
+    Part("order", order_repeat, 10, 2),
 )
 
 
@@ -224,6 +248,7 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
         + cells(found["difference"]),
         "coordinates": _coordinates([result["coordinates"] for result in found["linear"]]),
         "curves": _medians(found["curves"]),
+        "order": means(found["order"]),
     }
 
 
