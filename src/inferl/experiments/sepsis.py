@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 import inferl
 from inferl.experiments.machinery import Part, Result
 from inferl.experiments.sepsis_scene import START, Problem, Sepsis, learned, path_of, scene
 from inferl.experiments.study import Study
-from inferl.experiments.summaries import LEVEL, cells, diverged, feed, means, reading
+from inferl.experiments.summaries import LEVEL, cells, covers, diverged, feed, means, reading
 from inferl.rows import Floats
 
 __all__ = ["Sepsis", "run"]
 
 OBSERVED = "observed starts"
+FARTHEST = 1.5  # standard errors from the least-squares solution, where the convergence check begins to object
 LINEAR_PATHS, CURVE_PATHS = 200_000, 100_000  # first numbers, so that no two parts see the same paths
 
 
@@ -247,9 +249,40 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
         + cells([result["readings"] for result in found["linear"]])
         + cells(found["difference"]),
         "coordinates": _coordinates([result["coordinates"] for result in found["linear"]]),
+        "arrived": _arrived([result["readings"] for result in found["linear"]]),
         "curves": _medians(found["curves"]),
         "order": means(found["order"]),
     }
+
+
+def _arrived(results: list[Result]) -> list[Result]:
+    """How often the convergence check objects to a bootstrap's value of the start, and the coverage where it does not.
+
+    The check compares the average with the least-squares solution of the same data, in standard errors.
+    """
+    made = []
+    for key in results[0] if results else ():
+        method, rest = key.split(", ", 1)
+        if method not in ("GTD2", "TDC") or f", {START}|" not in rest:
+            continue
+        own = [(result[key], result[f"least squares, {rest}"]) for result in results]
+        own = [(kept, solved) for kept, solved in own if kept["estimate"] is not None]
+        errors = [np.diff(kept["bounds"]["normal"]).item() / (2 * ndtri((1 + LEVEL) / 2)) for kept, _ in own]
+        gaps = [abs(kept["estimate"] - solved["estimate"]) / e for (kept, solved), e in zip(own, errors, strict=True)]
+        passed = [covers(kept, "percentile") for (kept, _), gap in zip(own, gaps, strict=True) if gap <= FARTHEST]
+        name, length = key.rsplit("|", 1)
+        made.append(
+            {
+                "method": name,
+                "length": int(length),
+                "repeats": len(own),
+                "alarms": len(own) - len(passed),
+                "median_gap": float(np.median(gaps)),
+                "passed": len(passed),
+                "covered": int(sum(passed)),
+            }
+        )
+    return made
 
 
 def _coordinates(results: list[Result]) -> list[Result]:
