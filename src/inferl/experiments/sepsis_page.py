@@ -148,6 +148,10 @@ def criteria(content: dict[str, Any]) -> list[Result]:
             continue
         what = f"coverage of V at the start distribution, table, {count(cell['length'])} episodes"
         found.append(line(what, "meets 93 to 97 %", wide(cell), meets(cell)))
+    speed = content["speed"]
+    rate, seconds = speed["sampled_per_second"] / 1e6, speed["tensor_seconds"]
+    found.append(line("steps that the sampler makes in a second", "over 1 million", f"{rate:.1f} million", rate > 1))
+    found.append(line("time to build the tensor", "under 1 s", f"{seconds:.2f} s", seconds < 1))
     return found
 
 
