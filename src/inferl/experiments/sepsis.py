@@ -155,7 +155,7 @@ def curves_repeat(settings: Sepsis, number: int) -> Result:
         sampled = sampled_mspbe(data, [ends[n - 1] for n in marks])
         found[f"fixed point, {label}"] = {"estimated": [estimate(problem.theta) for estimate in sampled]}
         for name, (algorithm, method) in methods_of(settings, problem, number).items():
-            lines: dict[str, list[float | None]] = {key: [] for key in ("exact", "estimated", *method.kinds)}
+            lines: dict[str, list[float | None]] = {key: [] for key in ("exact", "estimated", "error", *method.kinds)}
             for (_, evaluator), estimate in zip(follow(data, ends, marks, algorithm, method), sampled, strict=True):
                 if evaluator is None:
                     for line in lines.values():
@@ -164,6 +164,7 @@ def curves_repeat(settings: Sepsis, number: int) -> Result:
                 theta = evaluator.estimate(np.eye(problem.features.shape[1]))
                 lines["exact"].append(problem.mspbe(theta))
                 lines["estimated"].append(estimate(theta))
+                lines["error"].append(float(problem.targets[0] @ theta - problem.truths[0]))
                 for kind in method.kinds:
                     lines[kind].append(evaluator.interval(problem.targets[0], LEVEL, kind).width)
             found[f"{name}, {label}"] = lines

@@ -39,12 +39,19 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
         "coverage": cells(found["coverage"])
         + cells([result["readings"] for result in found["linear"]])
         + cells(found["difference"]),
+        "above_zero": _above_zero(found["difference"]),
         "coordinates": _coordinates([result["coordinates"] for result in found["linear"]]),
         "arrived": _arrived([result["readings"] for result in found["linear"]]),
         "curves": _medians(found["curves"]),
         "order": means(found["order"]),
         "speed": found["speed"][0],
     }
+
+
+def _above_zero(results: list[Result]) -> Result:
+    """In how many repeats the target is shown to be better than the behaviour."""
+    lowers = {key: [result[key]["bounds"]["normal"][0] for result in results] for key in (results or [{}])[0]}
+    return {key: sum(lower is not None and lower > 0 for lower in own) for key, own in lowers.items()}
 
 
 def _arrived(results: list[Result]) -> list[Result]:
