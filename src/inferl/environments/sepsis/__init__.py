@@ -3,7 +3,7 @@
 `mdp` gives the exact model, `sample` many patients at once, and Gymnasium makes the environment ``inferl/Sepsis-v0``.
 """
 
-from inferl.environments.sepsis.law import VARIANTS, initial_law, mdp
+from inferl.environments.sepsis.law import VARIANTS, initial_law, mdp, transition
 from inferl.environments.sepsis.patients import (
     FACTORS,
     LEVELS,
@@ -38,4 +38,5 @@ __all__ = [
     "observed",
     "projected",
     "sample",
+    "transition",
 ]

@@ -29,7 +29,7 @@ from inferl.environments.sepsis.patients import (
 )
 from inferl.errors import SettingError
 
-__all__ = ["REWARDS", "VARIANTS", "VitalRows", "initial_law", "mdp", "vital_rows"]
+__all__ = ["REWARDS", "VARIANTS", "VitalRows", "initial_law", "mdp", "transition", "vital_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -102,6 +102,15 @@ def mdp(variant: str = "corrected", diabetes: float = 0.2) -> FiniteMDP:
     >>> print(f"{model.initial @ model.values(best, 0.99):.6f}")
     0.743701
     """
+    return FiniteMDP(transition(variant), REWARDS, initial_law(diabetes), REWARDS != 0)
+
+
+def transition(variant: str = "corrected") -> list[sparse.csr_array]:
+    """One (1440, 1440) matrix for each action, in which nothing ends: the dead and the discharged move on, too.
+
+    >>> len(transition()), max(int(np.diff(matrix.indptr).max()) for matrix in transition())
+    (8, 54)
+    """
     heart, pressure, oxygen, glucose = (row.transpose(1, 0, 2) for row in vital_rows(variant))
     chances = np.einsum("ash,asp,aso,asg->ashpog", heart, pressure, oxygen, glucose, optimize=True)
     moves = sum(
@@ -115,7 +124,7 @@ def mdp(variant: str = "corrected", diabetes: float = 0.2) -> FiniteMDP:
         successor = stay[state] + np.asarray(moves)[tuple(place)] + treatments(action)
         entries = chances[action][(state, *place)]
         matrices.append(sparse.csr_array((entries, (state, successor)), shape=(N_STATES, N_STATES)))
-    return FiniteMDP(matrices, REWARDS, initial_law(diabetes), REWARDS != 0)
+    return matrices
 
 
 def initial_law(diabetes: float = 0.2) -> Floats:
