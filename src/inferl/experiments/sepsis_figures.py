@@ -62,7 +62,7 @@ def draw(content: dict[str, Any], folder: Path) -> None:
     figures.write(figure, figures.flat(drawn), folder, "sepsis-coverage")
 
     figure, (left, right) = figures.panels(2)
-    found = {label: select(cells, f"difference, {label}") for label in ("table", "factors")}
+    found = {label: [given(cell) for cell in select(cells, f"difference, {label}")] for label in ("table", "factors")}
     figures.coverage(left, found, "episodes")
     figures.widths(right, found, "episodes")
     figures.write(figure, figures.flat([row for rows in found.values() for row in rows]), folder, "sepsis-difference")

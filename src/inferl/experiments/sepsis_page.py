@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inferl.experiments.machinery import Result
@@ -182,7 +182,7 @@ def section(content: dict[str, Any]) -> Iterable[str]:
         **_comparisons(content),
         "criteria": criteria_table(criteria(content)),
         "ends_table": _ends(content),
-        "table_table": _refused(cells, names, settings["table_episodes"]),
+        "table_table": _refused(cells, {name: f"{TABLE}, {name}" for name in names}, settings["table_episodes"]),
         "errors_table": _errors(cells, [f"{TABLE}, {name}" for name in names]),
         "linear_table": by_length(cells, [f"{name}, start" for name in linear], settings["episodes"]),
         "linear_errors_table": _errors(cells, [f"{name}, start" for name in linear]),
@@ -190,8 +190,8 @@ def section(content: dict[str, Any]) -> Iterable[str]:
         "order_table": _order(content["order"]),
         "coordinates_table": _coordinates(content["coordinates"], linear, settings["episodes"]),
         "states_table": _states(content),
-        "difference_table": by_length(
-            cells, ["difference, table", "difference, factors"], settings["table_episodes"][1:]
+        "difference_table": _refused(
+            cells, {name: f"difference, {name}" for name in ("table", "factors")}, settings["table_episodes"][1:]
         ),
         "difference_errors_table": _errors(cells, ["difference, table", "difference, factors"]),
         "made_by": made_by(content),
@@ -210,9 +210,9 @@ def _comparisons(content: dict[str, Any]) -> dict[str, str]:
     return facts | {"off_thumb": f"{curves['GTD2, rule of thumb, components']['error'][-1]:+.2f}"}
 
 
-def _refused(cells: Sequence[Result], names: Sequence[str], lengths: Sequence[int]) -> str:
-    """Coverages by table of the repeats that had an interval, with the number of those that had none."""
-    rows = [{"method": name} | {cell["length"]: cell for cell in select(cells, f"{TABLE}, {name}")} for name in names]
+def _refused(cells: Sequence[Result], names: Mapping[str, str], lengths: Sequence[int]) -> str:
+    """Coverages of the repeats that had an interval, with the number of those that had none."""
+    rows = [{"method": shown} | {cell["length"]: cell for cell in select(cells, name)} for shown, name in names.items()]
 
     def show(cell: Result) -> str:
         if cell["lost"] > cell["repeats"] / 2:
