@@ -55,9 +55,9 @@ Medians over <curves_repeats> paths; dashed: estimated from the same data, onlin
 *Agrees*: it does, with both sets of features, for GTD2 and for TDC.
 
 *What the paper could not see*: how far there still is to go. At the end the MSPBE of GTD2 is <excess_components> times
-(components) and <excess_factors> times (factors) that of the least-squares solution of the same data. Its estimate from
-the data has a floor: that of θ* itself, whose exact error is 0, is the lower dashed line. With the step sizes of the
-rule of thumb, α E|φ|² = <thumb> t^-.65, the error falls too, while the value of the start is still off by <off_thumb>
+(components) and <excess_factors> times (factors) that of the least-squares solution of the same data. The estimate
+from the data follows the exact error down to its floor, the estimate at θ* itself (the lower dashed line), where least
+squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65, the error falls too, while the value of the start is still off by <off_thumb>
 (components); the steps used here are ten times as long (<initial>), found on other seeds.
 
 ### Widths (the paper's *CI widths*)
@@ -82,9 +82,9 @@ features are complete, so the truth is V itself.
 <errors_table>
 
 Nominal, for the start distribution and for single states, also for a diabetic who is one start in 29. After 500
-episodes there is mostly no interval for the start distribution, and rightly so: some of its 74 states have not been
-seen, or never with the target's action, and the identification check refuses a target of which more than 1 % lies
-where the data say nothing. *Observed starts* asks for the patients who came instead.
+episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or never
+with the target's action, and a target of which more than 1 % lies where the data say nothing is refused. *Observed
+starts* asks for the patients who came instead. An interval that is refused counts neither as a hit nor as a miss here.
 
 ### Coverage of θ*, by linear features
 
@@ -97,10 +97,11 @@ percentile intervals, below normal ones). How far it is from the value depends o
 
 <states_table>
 
-Least squares is nominal. The bootstraps are not, and get worse as the intervals shrink: their averages are off, by more
-than their spread, while the replicas spread more widely than the estimates do. Two errors meet: the way still to go
+Least squares is nominal. The bootstraps are not, and GTD2 covers less and less: the averages are off, by more than
+their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the estimates do. Two errors meet: the way still to go
 (the slowest direction of GTD2 has an eigenvalue of 1e-4 E|φ|² or less), and the dependence of successive transitions,
-of which those in random order are free:
+of which those in random order are free. With components the two have opposite signs; with factors nearly all is the way
+still to go:
 
 <order_table>
 
