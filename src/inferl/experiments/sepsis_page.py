@@ -33,12 +33,12 @@ WORDS = """\
 
 The simulator of Oberst and Sontag (2019), written anew from its description: eight factors make 1440 states, three
 treatments 8 actions; death pays -1, discharge +1. Given state and action the four vital signs move independently, so
-the transition tensor is a product of small matrices and known exactly (`inferl.environments.sepsis.mdp()`), and with it
-every truth that the paper did without. Variant `corrected` (a slip in the glucose of the original repaired), γ = .99,
-episodes not cut. Q-learning finds a policy worth <value> at the start distribution, <share> of the best one's <best>.
-Data come from its ε-greedy version, ε = .05, which is worth <behaviour_value>; episodes have <mean_length> steps on
-average. *Components* are the eight factors as numbers, with an intercept (9 features); *factors* are indicators of all
-levels that are not normal, with an intercept (14).
+the transition tensor is a product of small matrices and known exactly (`inferl.environments.sepsis.mdp()`), and with
+it every truth that the paper did without. Variant `corrected` (a slip in the glucose of the original repaired), γ =
+.99, episodes not cut. Q-learning finds a policy worth <value> at the start distribution, <share> of the best one's
+<best>. Data come from its ε-greedy version, ε = .05, which is worth <behaviour_value>; episodes have <mean_length>
+steps on average. *Components* are the eight factors as numbers, with an intercept (9 features); *factors* are
+indicators of all levels that are not normal, with an intercept (14).
 
 <criteria>
 
@@ -54,11 +54,12 @@ Medians over <curves_repeats> paths; dashed: estimated from the same data, onlin
 
 *Agrees*: it does, with both sets of features, for GTD2 and for TDC.
 
-*What the paper could not see*: how far there still is to go. At the end the MSPBE of GTD2 is <excess_components> times
-(components) and <excess_factors> times (factors) that of the least-squares solution of the same data. The estimate
-from the data follows the exact error down to its floor, the estimate at θ* itself (the lower dashed line), where least
-squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65, the error falls too, while the value of the start is still off by <off_thumb>
-(components); the steps used here are ten times as long (<initial>), found on other seeds.
+*What the paper could not see*: how far there still is to go. At the end the MSPBE of GTD2 is <excess_components>
+times (components) and <excess_factors> times (factors) that of the least-squares solution of the same data. The
+estimate from the data follows the exact error down to its floor, the estimate at θ* itself (the lower dashed line),
+where least squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65, the error
+falls too, while the value of the start is still off by <off_thumb> (components); the steps used here are ten times as
+long (<initial>), found on other seeds.
 
 ### Widths (the paper's *CI widths*)
 
@@ -84,7 +85,8 @@ features are complete, so the truth is V itself.
 Nominal, for the start distribution and for single states, also for a diabetic who is one start in 29. After 500
 episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or never
 with the target's action, and a target of which more than 1 % lies where the data say nothing is refused. *Observed
-starts* asks for the patients who came instead. An interval that is refused counts neither as a hit nor as a miss here.
+starts* asks for the patients who came instead. An interval that is refused counts neither as a hit nor as a miss
+here.
 
 ### Coverage of θ*, by linear features
 
@@ -98,10 +100,10 @@ percentile intervals, below normal ones). How far it is from the value depends o
 <states_table>
 
 Least squares is nominal. The bootstraps are not, and GTD2 covers less and less: the averages are off, by more than
-their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the estimates do. Two errors meet: the way still to go
-(the slowest direction of GTD2 has an eigenvalue of 1e-4 E|φ|² or less), and the dependence of successive transitions,
-of which those in random order are free. With components the two have opposite signs; with factors nearly all is the way
-still to go:
+their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the
+estimates do. Two errors meet: the way still to go (the slowest
+direction of GTD2 has an eigenvalue of <slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, of which those in random order are free. With components the two
+have opposite signs; with factors nearly all is the way still to go:
 
 <order_table>
 
@@ -123,10 +125,10 @@ of a rare level needs some 2000 episodes also with least squares:
 
 <difference_errors_table>
 
-The question that a clinician asks: how much would the target gain over what is done now? Two columns of ratios (that of
-the target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass, one interval, which knows
-how the two estimates move together. The truth is <gain> (<difference_repeats> repeats); the interval by table lies
-above 0 in <above> of them after <first_difference> episodes.
+The question that a clinician asks: how much would the target gain over what is done now? Two columns of ratios (that
+of the target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass, one interval, which
+knows how the two estimates move together. The truth is <gain> (<difference_repeats> repeats); the interval by table
+lies above 0 in <above> of them after <first_difference> episodes.
 
 ### A second data set
 
@@ -180,6 +182,7 @@ def section(content: dict[str, Any]) -> Iterable[str]:
         "curves_repeats": str(content["repeats"]["curves"]),
         "above": str(content["above_zero"][f"difference, table|{settings['table_episodes'][1]}"]),
         "first_difference": count(settings["table_episodes"][1]),
+        **{f"slowest_{label}": f"{rate:.0e}" for label, rate in content["slowest"].items()},
         **_comparisons(content),
         "criteria": criteria_table(criteria(content)),
         "ends_table": _ends(content),

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from inferl.experiments.machinery import Result
-from inferl.experiments.sepsis_scene import START, Sepsis, scene
+from inferl.experiments.sepsis_scene import START, Problem, Sepsis, scene
 from inferl.experiments.summaries import LEVEL, cells, covers, means
 
 __all__ = ["summary"]
@@ -35,6 +35,7 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
                 for label, problem in here.problems.items()
             },
         },
+        "slowest": {label: _slowest(problem, settings.auxiliary_steps[0]) for label, problem in here.problems.items()},
         "limit_error": {label: problem.error for label, problem in here.problems.items()},
         "coverage": cells(found["coverage"])
         + cells([result["readings"] for result in found["linear"]])
@@ -46,6 +47,13 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
         "order": means(found["order"]),
         "speed": found["speed"][0],
     }
+
+
+def _slowest(problem: Problem, auxiliary_step: float) -> float:
+    """Smallest real part of an eigenvalue of GTD2's mean matrix, over E|phi|^2: what a step can do at best."""
+    a, x = problem.matrix, auxiliary_step
+    whole = np.block([[np.zeros_like(a), -a.T], [x * a, x * problem.moments]])
+    return float(np.linalg.eigvals(whole).real.min() / np.trace(problem.moments))
 
 
 def _above_zero(results: list[Result]) -> Result:
