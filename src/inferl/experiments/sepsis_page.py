@@ -101,9 +101,9 @@ percentile intervals, below normal ones). How far it is from the value depends o
 
 Least squares is nominal. The bootstraps are not, and GTD2 covers less and less: the averages are off, by more than
 their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the
-estimates do. Two errors meet: the way still to go (the slowest
-direction of GTD2 has an eigenvalue of <slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, of which those in random order are free. With components the two
-have opposite signs; with factors nearly all is the way still to go:
+estimates do. Two errors meet: the way still to go (the slowest direction of GTD2 has an eigenvalue of
+<slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, of which those in
+random order are free. With components the two have opposite signs; with factors nearly all is the way still to go:
 
 <order_table>
 
