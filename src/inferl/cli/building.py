@@ -127,6 +127,8 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
     from inferl.sources.steps import import_gymnasium
 
     gymnasium = import_gymnasium()
+    import inferl.environments  # noqa: F401 (registers ours with Gymnasium)
+
     settings = dict(_setting(text) for text in options.get("env_option", ()))
     try:
         env = gymnasium.make(options["env"], **settings)

@@ -11,11 +11,11 @@ import typer
 
 __all__ = ["reproduce"]
 
-MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp"}
+MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp", "sepsis": "sepsis"}
 
 
 def reproduce(
-    experiment: Annotated[Literal["frozenlake", "random-mdp"], typer.Argument(help="Which one.")],
+    experiment: Annotated[Literal["frozenlake", "random-mdp", "sepsis"], typer.Argument(help="Which one.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, shorter streams: under 2 minutes.")] = False,
     repeats: Annotated[int | None, typer.Option(min=2, help="Repeats of the coverage; others at most as many.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
@@ -30,6 +30,8 @@ def reproduce(
     [bold]inferl reproduce frozenlake --quick[/bold]
 
     [bold]inferl reproduce random-mdp --repeats 200 --output results[/bold]
+
+    [bold]inferl reproduce sepsis --processes 2[/bold]
     """
     from inferl import plots
     from inferl.experiments.drawing import draw

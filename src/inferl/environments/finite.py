@@ -216,8 +216,7 @@ class FiniteMDP:
         """Steps that the chain of a policy takes to forget where it was: the largest Re 1 / (1 - eigenvalue of P).
 
         >>> from inferl.environments import two_state_chain
-        >>> mdp, _ = two_state_chain(0.8)
-        >>> round(mdp.relaxation_time(np.ones((2, 1))), 9)
+        >>> round(two_state_chain(0.8)[0].relaxation_time(np.ones((2, 1))), 9)
         5.0
         """
         return self._long_run(self._policy(policy)).relaxation_time()

@@ -25,8 +25,8 @@ CHUNK = 1 << 14  # the uniforms of one chunk, as Python floats, stay in the cach
 class Trajectory:
     """Steps of one path through a finite MDP, episode after episode.
 
-    ``next_states[t]`` is the true successor, also where it is terminal; the row after a terminated one starts a new
-    episode, so ``states[t + 1] == next_states[t]`` exactly where ``terminated[t]`` is False.
+    ``next_states[t]`` is the true successor, also where it is terminal; the row after an episode's end starts a new
+    one, so ``states[t + 1] == next_states[t]`` wherever neither ``terminated[t]`` nor ``truncated[t]``.
 
     Examples
     --------
@@ -45,6 +45,7 @@ class Trajectory:
     rewards: NDArray[np.float64]  # (n,)
     next_states: NDArray[np.int64]  # (n,)
     terminated: NDArray[np.bool_]  # (n,)
+    truncated: NDArray[np.bool_] | None = None  # (n,) where an episode was cut; None: nowhere
 
     def __len__(self) -> int:
         return int(self.states.size)
@@ -53,6 +54,8 @@ class Trajectory:
         self, discount: float, features: ArrayLike | None = None, ratios: float | NDArray[np.float64] = 1.0
     ) -> Transitions:
         """The path as data for an evaluator: g_{t+1} = discount, or 0 where the episode terminated.
+
+        An episode that was cut keeps its discount, and is marked as the last of its steps.
 
         Parameters
         ----------
@@ -75,15 +78,16 @@ class Trajectory:
         (6, 3)
         """
         discounts = np.where(self.terminated, 0.0, discount)
+        last = (discounts == 0) if self.truncated is None else (discounts == 0) | self.truncated
         if features is None:
-            return Transitions(self.states, self.rewards, self.next_states, discounts, ratios=ratios)
+            return Transitions(self.states, self.rewards, self.next_states, discounts, ratios=ratios, last=last)
         phi = np.asarray(features, dtype=np.float64)
         largest = max(int(self.states.max()), int(self.next_states.max()))
         if phi.ndim != 2 or phi.shape[0] <= largest:
             raise ShapeError(
                 f"features has shape {phi.shape}; give one row per state, and the path visits state {largest}"
             )
-        return Transitions(phi[self.states], self.rewards, phi[self.next_states], discounts, ratios=ratios)
+        return Transitions(phi[self.states], self.rewards, phi[self.next_states], discounts, ratios=ratios, last=last)
 
     def ratios(self, target: ArrayLike, behaviour: ArrayLike) -> NDArray[np.float64]:
         """Importance ratios rho_t = target(a_t given s_t) / behaviour(a_t given s_t).

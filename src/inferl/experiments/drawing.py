@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inferl.experiments import figures
+from inferl.experiments import figures, sepsis_figures
 from inferl.experiments.machinery import Result
+from inferl.experiments.summaries import select
 
-__all__ = ["draw", "select"]
+__all__ = ["draw"]
 
 
 def draw(content: dict[str, Any], folder: Path) -> None:
     """Draw all figures of a study into a folder."""
-    {"frozenlake": _frozenlake, "random-mdp": _random_mdp}[content["experiment"]](content, folder)
-
-
-def select(cells: Iterable[Result], method: str, kind: str | None = None) -> list[Result]:
-    """The cells of a method, by length; by default its own kind of interval, the first.
-
-    >>> select([{"method": "a", "kind": "normal", "length": 2}, {"method": "b", "kind": "normal", "length": 1}], "b")
-    [{'method': 'b', 'kind': 'normal', 'length': 1}]
-    """
-    own = [cell for cell in cells if cell["method"] == method]
-    wanted = kind or (own[0]["kind"] if own else None)
-    return sorted((cell for cell in own if cell["kind"] == wanted), key=lambda cell: int(cell["length"]))
+    families = {"frozenlake": _frozenlake, "random-mdp": _random_mdp, "sepsis": sepsis_figures.draw}
+    families[content["experiment"]](content, folder)
 
 
 def _curves(cells: Sequence[Result], names: dict[str, str], kind: str | None = None) -> dict[str, list[Result]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "bands", "coverage", "errors", "flat", "memory", "panels", "slopes", "widths", "write"]
+__all__ = ["COLORS", "bands", "coverage", "errors", "flat", "lines", "memory", "panels", "slopes", "widths", "write"]
 
 COLORS = [plots.PALETTE[name] for name in ("blue", "vermillion", "green", "purple", "orange", "sky", "black")]
 MARKERS = "osD^vPX"
@@ -58,6 +58,8 @@ def widths(axes: Axes, curves: Mapping[str, Sequence[Result]], unit: str, value:
     with plots.style():
         for i, (name, rows) in enumerate(curves.items()):
             kept = [row for row in rows if row[value]]
+            if not kept:  # no repeat had an interval
+                continue
             axes.plot(
                 [row["length"] for row in kept],
                 [row[value] for row in kept],
@@ -186,12 +188,27 @@ def errors(axes: Axes, rows: Sequence[Result]) -> None:
 
 def memory(axes: Axes, curves: Mapping[str, tuple[Sequence[int], Sequence[int]]], unit: str) -> None:
     """Peaks of memory over length."""
+    lines(axes, {name: (n, np.array(peak) / 1e6) for name, (n, peak) in curves.items()}, unit, "peak memory (MB)")
+
+
+def lines(axes: Axes, curves: Mapping[str, tuple[Any, Any]], unit: str, quantity: str) -> None:
+    """Anything positive over length, both logarithmic; what is estimated is dashed."""
     with plots.style():
-        for i, (name, (n, peak)) in enumerate(curves.items()):
-            axes.plot(n, np.array(peak) / 1e6, color=COLORS[i], marker=MARKERS[i], markersize=3, label=name)
+        for i, (name, (x, y)) in enumerate(curves.items()):
+            few = len(x) < 12
+            axes.plot(
+                x,
+                np.asarray(y, dtype=np.float64),
+                color=COLORS[i],
+                marker=MARKERS[i] if few else "",
+                markersize=3,
+                linestyle="--" if name.endswith("estimated") else "-",
+                label=name,
+            )
         axes.set_yscale("log")
-        axes.set_ylabel("peak memory (MB)")
-        _plain_numbers(axes.yaxis)
+        axes.set_ylabel(quantity)
+        low, high = axes.get_ylim()
+        _plain_numbers(axes.yaxis, few=high > 300 * low)
         _over(axes, {name: [] for name in curves}, unit)
 
 

@@ -6,10 +6,9 @@ truth is exact. Every repeat is a fresh path of 2000 episodes, and all methods s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ import inferl
 from inferl.baselines import offline_bootstrap
 from inferl.environments import FiniteMDP, Trajectory
 from inferl.experiments.cost import Contest, cost
-from inferl.experiments.machinery import Part, Result, provenance, run_parts, write_json
-from inferl.experiments.summaries import LEVEL, cells, diverged, feed, law_alone, rates, reading, readings
+from inferl.experiments.machinery import Part, Result
+from inferl.experiments.study import Study
+from inferl.experiments.summaries import cells, diverged, feed, law_alone, means, rates, reading, readings
 from inferl.learners import Learned, q_learning
 from inferl.rows import Floats
 
@@ -260,12 +260,6 @@ def cost_repeat(settings: FrozenLake, number: int) -> Result:
     return cost(contest, ends[max(settings.episodes) - 1])
 
 
-def _means(results: list[Result]) -> Result:
-    """Mean of each entry, with its standard error."""
-    columns = {name: np.array([result[name] for result in results]) for name in results[0]}
-    return {name: [float(x.mean()), float(x.std() / np.sqrt(len(x)))] for name, x in columns.items()}
-
-
 PARTS = (
     Part("coverage", coverage_repeat, 1000, 40),
     Part("features", features_repeat, 200, 20),
@@ -278,40 +272,23 @@ PARTS = (
 )
 
 
-def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    repeats: int | None = None,
-    processes: int = 1,
-    only: Collection[str] | None = None,
-    settings: FrozenLake | None = None,
-    command: str = "inferl reproduce frozenlake",
-) -> dict[str, Any]:
-    """Run the study, or what is missing of it, and write its JSON; see `run_parts` for the parameters."""
-    if settings is None:
-        settings = replace(FrozenLake(), episodes=FrozenLake.episodes[:-2]) if quick else FrozenLake()
-    made_by = provenance(command, settings.seed)
-    found, counts = run_parts(
-        PARTS, settings, output / "repeats", quick=quick, repeats=repeats, processes=processes, only=only
-    )
+def summary(settings: FrozenLake, found: dict[str, list[Result]]) -> Result:
+    """From the repeats to the study's JSON."""
     mdp, _ = lake(settings)
     best = float(mdp.values(mdp.optimal_policy(settings.discount), settings.discount)[0])
     value = truth(settings)
-    content = {
-        "experiment": "frozenlake",
-        "provenance": made_by,
-        "settings": asdict(settings) | {"level": LEVEL},
-        "repeats": counts,
+    return {
         "policy": {"value": value, "optimal_value": best, "share": value / best},
         "features": {"truth": random_features(settings)[1], "value": value},
         "coverage": cells(found["coverage"]) + cells(found["offline"]) + cells(found["long offline"]),
         "sensitivity": cells(found["sensitivity"]),
         "random_features": cells(found["features"]),
         "rates": [rates(found["coverage"], "bootstrap", kind, settings.episodes) for kind in KINDS],
-        "order": _means(found["order"]),
+        "order": means(found["order"]),
         "example": found["example"][0],
         "cost": found["cost"][0],
     }
-    write_json(output / "frozenlake.json", content)
-    return content
+
+
+STUDY = Study("frozenlake", PARTS, FrozenLake(), FrozenLake(episodes=FrozenLake.episodes[:-2]), summary)
+run = STUDY.run

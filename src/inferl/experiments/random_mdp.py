@@ -7,9 +7,8 @@ methods see the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from inferl.algorithms import Algorithm
 from inferl.baselines import offline_bootstrap, save
 from inferl.environments import RandomProblem, Trajectory, random_mdp
 from inferl.experiments.cost import Contest, cost, cost_of_one
-from inferl.experiments.machinery import Part, Result, provenance, run_parts, write_json
+from inferl.experiments.machinery import Part, Result
+from inferl.experiments.study import Study
 from inferl.experiments.summaries import LEVEL, cells, diverged, feed, law_alone, reading, readings
 from inferl.rows import Floats
 
@@ -256,30 +256,13 @@ PARTS = (
 )
 
 
-def run(
-    output: Path,
-    *,
-    quick: bool = False,
-    repeats: int | None = None,
-    processes: int = 1,
-    only: Collection[str] | None = None,
-    settings: RandomMDP | None = None,
-    command: str = "inferl reproduce random-mdp",
-) -> dict[str, Any]:
-    """Run the study, or what is missing of it, and write its JSON; see `run_parts` for the parameters."""
-    if settings is None:
-        settings = RandomMDP(steps=(300, 1_000, 10_000)) if quick else RandomMDP()
-    made_by = provenance(command, settings.seed)
-    found, counts = run_parts(
-        PARTS, settings, output / "repeats", quick=quick, repeats=repeats, processes=processes, only=only
-    )
-    content = {
-        "experiment": "random-mdp",
-        "provenance": made_by,
-        "settings": asdict(settings) | {"level": LEVEL},
-        "repeats": counts,
+def summary(settings: RandomMDP, found: dict[str, list[Result]]) -> Result:
+    """From the repeats to the study's JSON."""
+    return {
         "coverage": cells(found["coverage"]) + cells(found["offline"]) + cells(found["long offline"]),
         "cost": found["cost"][0],
     }
-    write_json(output / "random_mdp.json", content)
-    return content
+
+
+STUDY = Study("random-mdp", PARTS, RandomMDP(), RandomMDP(steps=(300, 1_000, 10_000)), summary)
+run = STUDY.run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,19 @@ from inferl.errors import DivergenceError
 from inferl.experiments.machinery import Result
 from inferl.rows import Floats
 
-__all__ = ["LEVEL", "binomial", "cells", "feed", "law_alone", "rates", "reading", "readings"]
+__all__ = [
+    "LEVEL",
+    "binomial",
+    "cells",
+    "feed",
+    "given",
+    "law_alone",
+    "means",
+    "rates",
+    "reading",
+    "readings",
+    "select",
+]
 
 LEVEL = 0.95
 LAW_DEVIATION = 1 / 3  # standard deviation of the multipliers that the paper prints, and takes to be 1
@@ -106,6 +118,28 @@ def cells(results: Sequence[Result]) -> list[Result]:
     return made
 
 
+def select(cells: Iterable[Result], method: str, kind: str | None = None) -> list[Result]:
+    """The cells of a method, by length; by default its own kind of interval, the first.
+
+    >>> select([{"method": "a", "kind": "normal", "length": 2}, {"method": "b", "kind": "normal", "length": 1}], "b")
+    [{'method': 'b', 'kind': 'normal', 'length': 1}]
+    """
+    own = [cell for cell in cells if cell["method"] == method]
+    wanted = kind or (own[0]["kind"] if own else None)
+    return sorted((cell for cell in own if cell["kind"] == wanted), key=lambda cell: int(cell["length"]))
+
+
+def given(cell: Result) -> Result:
+    """The same cell, of the repeats that had an interval: one that is refused is no miss, and no hit.
+
+    >>> given({"repeats": 10, "lost": 2, "covered": 8})["coverage"]
+    1.0
+    """
+    n = cell["repeats"] - cell["lost"]
+    shares = {f"binomial_{100 * level:g}": binomial(cell["covered"], n, level) for level in (0.95, 0.999)}
+    return cell | {"repeats": n, "coverage": cell["covered"] / n if n else 0.0} | shares
+
+
 def binomial(k: int, n: int, level: float) -> list[float]:
     """Exact binomial (Clopper-Pearson) interval for k successes of n.
 
@@ -163,3 +197,9 @@ def rates(results: Sequence[Result], method: str, kind: str, lengths: Sequence[i
         "fewer": [_short(slope(x, batch, fewer)) for batch in batches],
         "if_exact": [_short(q) for q in np.quantile(slope(x, exact, fewer), (0.025, 0.975))],
     }
+
+
+def means(results: Sequence[Result]) -> Result:
+    """Mean of each entry, with its standard error."""
+    columns = {name: np.array([result[name] for result in results]) for name in results[0]}
+    return {name: [float(x.mean()), float(x.std() / np.sqrt(len(x)))] for name, x in columns.items()}

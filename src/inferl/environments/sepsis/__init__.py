@@ -1,0 +1,42 @@
+"""The sepsis simulator of Oberst and Sontag (2019): patients in intensive care, with an exact transition tensor.
+
+`mdp` gives the exact model, `sample` many patients at once, and Gymnasium makes the environment ``inferl/Sepsis-v0``.
+"""
+
+from inferl.environments.sepsis.law import VARIANTS, initial_law, mdp, transition
+from inferl.environments.sepsis.patients import (
+    FACTORS,
+    LEVELS,
+    N_ACTIONS,
+    N_STATES,
+    TREATMENTS,
+    abnormal,
+    decode,
+    encode,
+    is_death,
+    is_discharge,
+    observed,
+    projected,
+)
+from inferl.environments.sepsis.sampler import HORIZON, sample
+
+__all__ = [
+    "FACTORS",
+    "HORIZON",
+    "LEVELS",
+    "N_ACTIONS",
+    "N_STATES",
+    "TREATMENTS",
+    "VARIANTS",
+    "abnormal",
+    "decode",
+    "encode",
+    "initial_law",
+    "is_death",
+    "is_discharge",
+    "mdp",
+    "observed",
+    "projected",
+    "sample",
+    "transition",
+]
