@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,19 @@ def test_every_public_name_has_an_example() -> None:
     shown = [(name, thing) for name, thing in shown if not (isinstance(thing, type) and issubclass(thing, Exception))]
     assert len(shown) > 50
     assert [name for name, thing in shown if ">>> " not in (inspect.getdoc(thing) or "")] == []
+
+
+def test_the_drawn_layers_are_those_of_the_linter() -> None:
+    """docs/design.md shows what import-linter checks, layer by layer, and names every module in its layout."""
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())
+    contract = next(c for c in project["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
+    checked = [layer.replace("(", "").replace(")", "") for layer in contract["layers"] if "__main__" not in layer]
+    page = (DOCS / "design.md").read_text()
+    drawn = page.partition("## Who imports whom")[2].partition("Two more contracts")[0]
+    assert [line.strip() for line in drawn.splitlines() if line.startswith("    ")] == checked
+    layout = page.partition("## Layout")[2].partition("## Who imports whom")[0]
+    modules = [module for layer in checked for module in layer.split(" | ")]
+    assert [module for module in modules if not re.search(rf"\b{module}(\.py|/)", layout)] == []
 
 
 # The web site.
