@@ -269,11 +269,11 @@ def test_bad_shapes_are_refused_not_followed() -> None:
     draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
     with pytest.raises(ValueError, match="shape"):
         native.fold(iterate, lag, outside, np.full(10, 0.1), np.arange(10.0), draws)
-    walkers, steps = np.zeros((2, 3, 7)), np.full(5, 0.1)
+    walkers, steps = np.zeros((3, 7)), np.full(5, 0.1)
     for rows, lengths in ((10, 5), (-1, 5), (0, 6)):  # a row that is not there, a step that is not there
         places = (np.full((3, 5), rows), np.full(3, lengths))
         with pytest.raises(ValueError, match="shape"):
-            native.walk(*walkers, increments, *places, steps, steps, np.full(10, np.inf))
+            native.walk(walkers, walkers.copy(), increments, *places, steps, steps, np.full(10, np.inf))
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
