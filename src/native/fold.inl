@@ -295,32 +295,21 @@ struct Chunks {
     std::size_t tile_before(std::size_t q) const { return (q - 1) / per_tile; }
 };
 
-// Rows (T, p) with the entries of a chunk side by side: (chunks, p, STEPS). Missing rows are 0.
-class Interleaved {
-  public:
-    // `space` is kept from call to call: memory that is new to a process costs more to touch than to fill.
-    Interleaved(std::vector<double> &space, const double *x, std::size_t p, std::size_t rows)
-        : p_(p), number_((rows + STEPS - 1) / STEPS), space_(space) {
-        if (space.size() < number_ * STEPS * p) space.resize(number_ * STEPS * p);
-        const std::vector<double> nothing(p, 0.0);
-        double *to = space.data();
-        for (std::size_t t = 0; t < rows; t += STEPS) {
-            const double *from[STEPS];
-            for (std::size_t k = 0; k < STEPS; ++k) from[k] = t + k < rows ? x + (t + k) * p : nothing.data();
-            for (std::size_t i = 0; i < p; ++i)
-                for (int k = 0; k < STEPS; ++k) *to++ = from[k][i];
-        }
+// Rows (T, p), a chunk of them at a time. Where a row is missing another one stands in, to no effect: nothing is
+// pending for it, and nobody looks at its product.
+struct Chunked {
+    struct Chunk {
+        const double *row[STEPS];
+    };
+    const double *x;
+    std::size_t p, rows;
+    Chunk seen(std::size_t q) const {
+        Chunk chunk;
+        for (std::size_t k = 0; k < STEPS; ++k) chunk.row[k] = x + (q * STEPS + k < rows ? q * STEPS + k : 0) * p;
+        return chunk;
     }
-    // The chunks that the pass of chunk q applies and looks at; where there is none, another one, to no effect.
-    const double *applied(std::size_t q) const { return space_.data() + (q > 0 ? q - 1 : 0) * STEPS * p_; }
-    const double *seen(std::size_t q) const { return space_.data() + std::min(q, number_ - 1) * STEPS * p_; }
-
-  private:
-    std::size_t p_, number_;
-    const std::vector<double> &space_;
+    Chunk applied(std::size_t q) const { return seen(q > 0 ? q - 1 : 0); }  // by the pass of chunk q
 };
-
-thread_local std::vector<double> first_space, second_space;
 
 // Products x_t . y_j of each row with those before it in its chunk: what rows taken together owe to each other.
 class Gram {
@@ -351,7 +340,7 @@ struct Pending {
 
 // theta += sum x_k coef_k, lag += sum x_k moved_k, then dots_k = y_k . theta, for STEPS rows in one pass.
 template <bool Note>
-inline void pass(double *theta, double *lag, std::size_t p, const double *x_entry, const double *y_entry,
+inline void pass(double *theta, double *lag, std::size_t p, const Chunked::Chunk x, const Chunked::Chunk y,
                  const Pending &pending, Lanes dots[STEPS], Largest &largest) {
     Lanes c[STEPS], m[STEPS], d[STEPS];
     for (int k = 0; k < STEPS; ++k) {
@@ -360,33 +349,33 @@ inline void pass(double *theta, double *lag, std::size_t p, const double *x_entr
         d[k] = Lanes::zero();
     }
     Largest most;
-    for (std::size_t i = 0; i < p; ++i, x_entry += STEPS, y_entry += STEPS) {
-        Lanes x = Lanes::at(theta + i * LANES), l = Lanes::at(lag + i * LANES);
+    for (std::size_t i = 0; i < p; ++i) {
+        Lanes now = Lanes::at(theta + i * LANES), behind = Lanes::at(lag + i * LANES);
         for (int k = 0; k < STEPS; ++k) {
-            add(x, x_entry[k], c[k]);
-            add(l, x_entry[k], m[k]);
+            add(now, x.row[k][i], c[k]);
+            add(behind, x.row[k][i], m[k]);
         }
-        x.put(theta + i * LANES);
-        l.put(lag + i * LANES);
-        if (Note) most.see(x);
-        for (int k = 0; k < STEPS; ++k) add(d[k], y_entry[k], x);
+        now.put(theta + i * LANES);
+        behind.put(lag + i * LANES);
+        if (Note) most.see(now);
+        for (int k = 0; k < STEPS; ++k) add(d[k], y.row[k][i], now);
     }
     for (int k = 0; k < STEPS; ++k) dots[k] = d[k];
     if (Note) largest.see(most);
 }
 
-inline void pass(bool noted, double *theta, double *lag, std::size_t p, const double *x_entry, const double *y_entry,
-                 const Pending &pending, Lanes dots[STEPS], Largest &largest) {
+inline void pass(bool noted, double *theta, double *lag, std::size_t p, const Chunked::Chunk &x,
+                 const Chunked::Chunk &y, const Pending &pending, Lanes dots[STEPS], Largest &largest) {
     if (noted)
-        pass<true>(theta, lag, p, x_entry, y_entry, pending, dots, largest);
+        pass<true>(theta, lag, p, x, y, pending, dots, largest);
     else
-        pass<false>(theta, lag, p, x_entry, y_entry, pending, dots, largest);
+        pass<false>(theta, lag, p, x, y, pending, dots, largest);
 }
 
 void fold_single(const State &state, const Schedule &s, const SingleTerm &term, std::size_t begin, std::size_t end) {
     const std::size_t p = state.p;
     const Chunks chunks(s);
-    const Interleaved u(first_space, term.u, p, s.rows), v(second_space, term.v, p, s.rows);
+    const Chunked u{term.u, p, s.rows}, v{term.v, p, s.rows};
     const Gram gram(term.v, term.u, p, s.rows);
     std::vector<Lanes> space(s.tile);
     Packed packed(state);
@@ -542,7 +531,7 @@ void fold_gradient_kind(const State &state, const Schedule &s, const GradientRow
     const std::size_t d = g.d;
     constexpr bool mixes = Kind == Gradient::tdc;
     const Chunks chunks(s);
-    const Interleaved dphi(first_space, g.dphi, d, s.rows), phi(second_space, g.phi, d, s.rows);
+    const Chunked dphi{g.dphi, d, s.rows}, phi{g.phi, d, s.rows};
     const Gram dd(g.dphi, g.dphi, d, s.rows), pp(g.phi, g.phi, d, s.rows), dp(g.dphi, g.phi, d, mixes ? s.rows : 0);
     std::vector<Lanes> space(s.tile);
     Packed packed(state);
