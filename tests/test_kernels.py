@@ -15,6 +15,7 @@ from mdps import small_problem
 
 from inferl import kernels
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
+from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import OnlineBootstrap
 from inferl.increments import Increments
 from inferl.kernels import Draws, _native, native, reference
@@ -197,6 +198,23 @@ def test_what_is_not_finite_is_noted(instruction_set: str) -> None:
             assert np.isfinite(np.delete(largest, 4, axis=1)).all()
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_resamples_walk_alike(instruction_set: str, name: str) -> None:
+    algorithm, tabular = ALGORITHMS[name]
+    increments, _, _ = algorithm.increments(random_steps(90, algorithm.n_features, tabular), {})
+    if isinstance(increments, GradientIncrements):
+        increments = increments.expanded()
+    rng = np.random.default_rng(2)
+    rows, lengths = rng.integers(len(increments), size=(7, 120)), np.array([120, 0, 7, 120, 1, 63, 119])
+    limit = np.where(rng.random(len(increments)) < 0.5, np.inf, 0.05)
+    results = []
+    for walk in (native.walk, reference.walk):
+        iterate, lag = np.random.default_rng(3).normal(size=(2, 7, algorithm.n_parameters))
+        walk(iterate, lag, increments, rows, lengths, np.linspace(0.3, 0.02, 120), np.arange(120.0), limit)
+        results.append(np.stack([iterate, lag]))
+    assert_close(*results)
+
+
 @pytest.mark.parametrize("p", [1, 5])
 def test_blocks_pair_up_alike(p: int) -> None:
     rng = np.random.default_rng(0)
@@ -251,6 +269,11 @@ def test_bad_shapes_are_refused_not_followed() -> None:
     draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
     with pytest.raises(ValueError, match="shape"):
         native.fold(iterate, lag, outside, np.full(10, 0.1), np.arange(10.0), draws)
+    walkers, steps = np.zeros((3, 7)), np.full(5, 0.1)
+    for rows, lengths in ((10, 5), (-1, 5), (0, 6)):  # a row that is not there, a step that is not there
+        places = (np.full((3, 5), rows), np.full(3, lengths))
+        with pytest.raises(ValueError, match="shape"):
+            native.walk(walkers, walkers.copy(), increments, *places, steps, steps, np.full(10, np.inf))
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

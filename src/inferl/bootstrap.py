@@ -24,7 +24,7 @@ from inferl.errors import DivergenceError, KindError, SettingError
 from inferl.interval import Interval, basic, normal, percentile, quantile
 from inferl.kernels import Foldable
 from inferl.multipliers import Multipliers
-from inferl.rows import Floats, Integers
+from inferl.rows import Bools, Floats, Integers
 from inferl.step_sizes import Polynomial, StepSize
 from inferl.streams import TILE, Clock
 
@@ -136,10 +136,12 @@ class OnlineBootstrap:
         """Fold whole tiles of increments into the rows; the old state stays as it is."""
         after, largest = self._folded(state, increments, clock, threads)
         scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
-        exploded = ~np.isfinite(largest) | (largest > EXPLODED * scale[:, None])
-        if exploded.any():
-            tile = int(np.argmax(exploded.any(axis=1)))
-            self._refuse_divergence(state, increments, clock, tile, np.flatnonzero(exploded[tile]))
+        most = largest.max(axis=1)
+        sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
+        if not sound.all():
+            tile = int(np.argmin(sound))
+            rows = np.flatnonzero(_exploded(largest[tile], scale[tile]))
+            self._refuse_divergence(state, increments, clock, tile, rows)
         return replace(after, scale=float(scale[-1]))
 
     def _folded(
@@ -210,7 +212,7 @@ class OnlineBootstrap:
         for t in range(edge, min(edge + TILE, len(increments))):
             now, (largest,) = self._folded(now, increments[t : t + 1], clock[t : t + 1], threads=1)
             scale = max(scale, float(largest[0]))
-            exploded = np.flatnonzero(~np.isfinite(largest) | (largest > EXPLODED * scale))
+            exploded = np.flatnonzero(_exploded(largest, scale))
             if exploded.size:
                 rows = exploded
                 break
@@ -222,6 +224,10 @@ class OnlineBootstrap:
             int(clock.step[t]),
             replica,
         )
+
+
+def _exploded(largest: Floats, scale: float) -> Bools:
+    return ~np.isfinite(largest) | (largest > EXPLODED * scale)
 
 
 def concatenate(states: Sequence[BootstrapState]) -> BootstrapState:

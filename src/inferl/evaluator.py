@@ -121,7 +121,9 @@ class Evaluator:
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
         unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
         if isinstance(data, Transitions) and columns == 1 and unlimited:
-            self._observed.known.update(dict.fromkeys(np.unique(data.stream).tolist(), tabular))
+            streams = self._state.streams
+            if len(self._observed.known) < len(streams):
+                self._observed.known = dict.fromkeys(streams.label.tolist(), tabular)
         return self
 
     def observe(

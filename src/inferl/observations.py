@@ -27,7 +27,8 @@ class Observations:
         self.room = room
         self.known: dict[int, bool] = {}  # stream -> whether its features are tabular
         self.rows: list[tuple[Any, ...]] = []
-        self._vectors = np.zeros((0, 2, dimension))  # features and next features, where they are vectors
+        self._shape = (dimension,)
+        self._vectors = np.zeros((0, 2 * dimension))  # features and next features, where they are vectors
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -69,12 +70,12 @@ class Observations:
         """Gather the steps into a chunk, and forget them."""
         features, rewards, next_features, discounts, ratios, last, stream = zip(*self.rows, strict=True)
         tabular = self.known[stream[0]]
-        vectors = self._vectors[: len(self.rows)]
+        vectors, d = self._vectors[: len(self.rows)], self.dimension
         self.rows = []
         return Transitions.of_checked(
-            features=np.array(features, np.int64) if tabular else vectors[:, 0].copy(),
+            features=np.array(features, np.int64) if tabular else vectors[:, :d].copy(),
             rewards=np.array(rewards, np.float64),
-            next_features=np.array(next_features, np.int64) if tabular else vectors[:, 1].copy(),
+            next_features=np.array(next_features, np.int64) if tabular else vectors[:, d:].copy(),
             discounts=np.array(discounts, np.float64),
             ratios=np.array(ratios, np.float64),
             last=np.array(last, np.bool_),
@@ -84,13 +85,12 @@ class Observations:
     def _keep(self, features: Any, next_features: Any) -> bool:
         """Copy two vectors into the next free place, and say whether they are sound."""
         if len(self._vectors) == 0:
-            self._vectors = np.zeros((self.room, 2, self.dimension))
-        pair = self._vectors[len(self.rows)]
-        for place, vector in ((pair[0], features), (pair[1], next_features)):
-            if (vector.shape if type(vector) is np.ndarray else np.shape(vector)) != place.shape:
+            self._vectors = np.zeros((self.room, 2 * self.dimension))
+        for vector in (features, next_features):
+            if (vector.shape if type(vector) is np.ndarray else np.shape(vector)) != self._shape:
                 return False
-            place[:] = vector
-            # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
-            if not isfinite(place @ place):
-                return False
-        return True
+        row = self._vectors[len(self.rows)]
+        row[: self.dimension] = features
+        row[self.dimension :] = next_features
+        # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
+        return isfinite(row.dot(row))

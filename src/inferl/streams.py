@@ -123,13 +123,13 @@ class Streams:
         """Do what `place` does for a chunk of a single stream, without sorting."""
         now, slots = self._with_slots(chunk.stream[:1])
         n, slot = len(chunk), int(slots[0])
-        after_last = np.concatenate([now.ended[slot : slot + 1], chunk.last[:-1]])
-        changed = np.zeros(n, np.bool_)
-        if chunk.episode is not None:
-            previous = np.concatenate([now.episode[slot : slot + 1], chunk.episode[:-1]])
-            changed = (chunk.episode != previous) & (previous >= 0)
-        first = after_last | changed if chunk.first is None else chunk.first.copy()
-        _refuse_contradiction(np.arange(n), first, after_last, changed)
+        first = after_last = np.concatenate([now.ended[slot : slot + 1], chunk.last[:-1]])
+        if chunk.first is not None or chunk.episode is not None:
+            label = np.full(n, -1) if chunk.episode is None else chunk.episode
+            previous = np.concatenate([now.episode[slot : slot + 1], label[:-1]])
+            changed = (label != previous) & (label >= 0) & (previous >= 0)
+            first = after_last | changed if chunk.first is None else chunk.first.copy()
+            _refuse_contradiction(np.arange(n), first, after_last, changed)
         first[0] |= now.count[slot] == 0
         clock = Clock(
             step=np.arange(self.n + 1, self.n + n + 1),

@@ -26,6 +26,7 @@ __all__ = [
     "slice_of",
     "squared_norm",
     "subtract",
+    "subtract_scaled",
     "terms",
 ]
 
@@ -80,6 +81,14 @@ def subtract(x: Vectors, y: Vectors) -> Vectors:
     return dense(x) - dense(y)
 
 
+def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
+    """Compute x - factor y row by row."""
+    if isinstance(x, Sparse) or isinstance(y, Sparse):
+        return subtract(x, scale(y, factor))
+    product = y * factor[..., None]
+    return np.subtract(x, product, out=product)  # a second large array would cost as much as the arithmetic
+
+
 def embed(x: Vectors, offset: int, size: int) -> Vectors:
     """Place vectors of length d at `offset` inside zero vectors of length `size`."""
     if isinstance(x, Sparse):
@@ -102,7 +111,7 @@ def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vect
 def squared_norm(x: Vectors) -> Floats:
     """Compute |x|^2 of each vector; entries of a sparse one must be distinct."""
     entries = x.value if isinstance(x, Sparse) else x
-    return np.asarray(np.add.reduce(entries * entries, axis=-1))
+    return np.asarray(np.einsum("...i,...i->...", entries, entries))
 
 
 def terms(parts: Sequence[Vectors]) -> Vectors:

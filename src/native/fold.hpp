@@ -62,6 +62,15 @@ struct DenseTerms {
     std::size_t terms;
 };
 
+// Resamples that walk along rows of their own: walker b takes row rows[b, t] at its t-th step, up to lengths[b].
+struct Walk {
+    double *iterate, *lag;               // (walkers, p)
+    const std::int64_t *rows, *lengths;  // (walkers, steps), (walkers,)
+    const double *step_size, *mass;      // (steps,)
+    const double *limit;                 // (T,) of the step size, a row
+    std::size_t p, walkers, steps;
+};
+
 struct Kernel {
     const char *name;
     int lanes;
@@ -69,6 +78,8 @@ struct Kernel {
     void (*sparse)(const State &, const Schedule &, const SparseTerms &, std::size_t begin, std::size_t end);
     void (*gradient)(const State &, const Schedule &, const GradientRows &, std::size_t begin, std::size_t end);
     void (*dense)(const State &, const Schedule &, const DenseTerms &, std::size_t begin, std::size_t end);
+    void (*walk_dense)(const Walk &, const DenseTerms &);
+    void (*walk_sparse)(const Walk &, const SparseTerms &);
 };
 
 extern const Kernel generic_kernel;

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "fold.hpp"
@@ -31,6 +30,7 @@ constexpr int STEPS = INFERL_STEPS;
 typedef double vec __attribute__((vector_size(WIDTH * 8)));
 typedef double loose __attribute__((vector_size(WIDTH * 8), aligned(8), may_alias));  // at any address
 typedef std::uint64_t words __attribute__((vector_size(WIDTH * 8)));
+typedef std::int64_t whole __attribute__((vector_size(WIDTH * 8)));
 
 inline vec load(const double *from) { return *reinterpret_cast<const loose *>(from); }
 inline void store(double *to, vec x) { *reinterpret_cast<loose *>(to) = x; }
@@ -79,28 +79,28 @@ inline void add(Lanes &y, double a, const Lanes &b) {
     for (int i = 0; i < VECTORS; ++i) y.x[i] += a * b.x[i];
 }
 
-// The largest |x| seen; infinity once an x was not finite.
+// The largest |x| seen; infinity once an x was not finite. Magnitudes compare like their bits, and those of infinities
+// and NaNs are the largest.
 struct Largest {
-    Lanes most = Lanes::zero(), poison = Lanes::zero();
+    whole most[VECTORS] = {};
     void see(const Lanes &x) {
         for (int i = 0; i < VECTORS; ++i) {
-            words bits;
+            whole bits;
             std::memcpy(&bits, &x.x[i], sizeof bits);
-            bits &= words{} + 0x7FFFFFFFFFFFFFFFull;
-            vec size;
-            std::memcpy(&size, &bits, sizeof size);
-            most.x[i] = size > most.x[i] ? size : most.x[i];
-            poison.x[i] += 0.0 * x.x[i];  // becomes NaN, and stays it
+            bits &= whole{} + 0x7FFFFFFFFFFFFFFFll;
+            most[i] = bits > most[i] ? bits : most[i];
         }
     }
     void see(const Largest &other) {
-        see(other.most);
-        for (int i = 0; i < VECTORS; ++i) poison.x[i] += other.poison.x[i];
+        for (int i = 0; i < VECTORS; ++i) most[i] = other.most[i] > most[i] ? other.most[i] : most[i];
     }
     Lanes value() const {
         Lanes y;
-        for (int i = 0; i < VECTORS; ++i)
-            y.x[i] = poison.x[i] == poison.x[i] ? most.x[i] : all(std::numeric_limits<double>::infinity());
+        const whole infinity = whole{} + 0x7FF0000000000000ll;
+        for (int i = 0; i < VECTORS; ++i) {
+            const whole bits = most[i] < infinity ? most[i] : infinity;
+            std::memcpy(&y.x[i], &bits, sizeof bits);
+        }
         return y;
     }
 };
@@ -130,30 +130,35 @@ struct Key {
     }
 };
 
-// Upper halves hold rubbish between rounds, which products do not look at; they are cleared at the end.
-inline void philox(words x[4], const Key &key) {
-    for (int round = 0; round < 10; ++round) {
-        const words p0 = low_product(x[0], 0xD2511F53u), p1 = low_product(x[2], 0xCD9E8D57u);
-        x[0] = (p1 >> 32) ^ x[1] ^ (words{} + key.word[round][0]);
-        x[2] = (p0 >> 32) ^ x[3] ^ (words{} + key.word[round][1]);
-        x[1] = p1;
-        x[3] = p0;
-    }
-    for (int k = 0; k < 4; ++k) x[k] &= words{} + 0xFFFFFFFFu;
+// Upper halves hold rubbish, which products do not look at.
+inline void philox(words x[4][VECTORS], const Key &key) {
+    for (int round = 0; round < 10; ++round)
+        for (int i = 0; i < VECTORS; ++i) {
+            const words p0 = low_product(x[0][i], 0xD2511F53u), p1 = low_product(x[2][i], 0xCD9E8D57u);
+            x[0][i] = (p1 >> 32) ^ x[1][i] ^ (words{} + key.word[round][0]);
+            x[2][i] = (p0 >> 32) ^ x[3][i] ^ (words{} + key.word[round][1]);
+            x[1][i] = p1;
+            x[3][i] = p0;
+        }
 }
 
 // Gains, step size x multiplier, of a group of columns for a stretch of rows.
 class Gains {
   public:
-    Gains(const Schedule &schedule, std::size_t column, std::size_t columns)
-        : s_(schedule), key_(schedule.draws.seed), space_(schedule.tile) {
+    Gains(const Schedule &schedule, std::size_t column, std::size_t columns, Lanes *space)
+        : s_(schedule), key_(schedule.draws.seed), space_(space) {
+        // The uniform law makes 1 + (2 (word + 1/2) / 2^32 - 1) / sqrt(3) of a word.
+        const bool uniform = s_.draws.law == Law::uniform;
+        const double root = 1.0 / std::sqrt(3.0);
+        const double slope = uniform ? 0x1p-31 * root : 1.0, start = uniform ? 1.0 + (0x1p-32 - 1.0) * root : 0.0;
         for (int lane = 0; lane < LANES; ++lane) {
             const std::size_t own = column + lane;
-            // Replica of column c is first_replica + c - 1. Column 0 is the estimate, with multiplier 1; columns that do
-            // not exist have multiplier 0 and stay as they are.
+            const bool replica = own > 0 && own < columns;
+            // Replica of column c is first_replica + c - 1. Column 0 is the estimate, with multiplier 1; columns that
+            // do not exist have multiplier 0.
             replica_[lane / WIDTH][lane % WIDTH] = (s_.draws.first_replica + own - 1) & 0xFFFFFFFFu;
-            keep_[lane / WIDTH][lane % WIDTH] = own > 0 && own < columns ? 1.0 : 0.0;
-            base_[lane / WIDTH][lane % WIDTH] = own == 0 ? 1.0 : 0.0;
+            slope_[lane / WIDTH][lane % WIDTH] = replica ? slope : 0.0;
+            start_[lane / WIDTH][lane % WIDTH] = replica ? start : own == 0 ? 1.0 : 0.0;
         }
     }
 
@@ -162,54 +167,58 @@ class Gains {
     // Compute the gains of up to a tile of rows.
     void fill(std::size_t first, std::size_t end) {
         first_ = first;
-        switch (s_.draws.law) {
-            case Law::uniform: return fill_law<Law::uniform>(end);
-            case Law::two_point: return fill_law<Law::two_point>(end);
-            case Law::exponential: return fill_law<Law::exponential>(end);
-        }
+        while (first < end) first = fill_call(first, end);
+    }
+
+    // Compute the gains of the rows that one call of the generator serves, and return the row after them.
+    std::size_t next(std::size_t first, std::size_t end) {
+        first_ = first;
+        return fill_call(first, end);
     }
 
   private:
-    template <Law law>
-    void fill_law(std::size_t end) {
-        constexpr std::uint64_t ticks = law == Law::two_point ? 128 : 4;  // that one call of the generator serves
-        words word[VECTORS][4];
-        std::uint64_t call = 0, stream = 0;
-        bool known = false;
-        for (std::size_t t = first_; t < end; ++t) {
-            const std::uint64_t tick = static_cast<std::uint64_t>(s_.draws.tick[t]);
-            const std::uint64_t own_stream = static_cast<std::uint64_t>(s_.draws.stream[t]);
-            if (!known || tick / ticks != call || own_stream != stream) {
-                call = tick / ticks;
-                stream = own_stream;
-                known = true;
-                for (int i = 0; i < VECTORS; ++i) {
-                    word[i][0] = words{} + (call & 0xFFFFFFFFu);
-                    word[i][1] = words{} + (call >> 32);
-                    word[i][2] = replica_[i];
-                    word[i][3] = words{} + stream;
-                    philox(word[i], key_);
-                }
-            }
-            const int lane = static_cast<int>(tick % ticks);
-            for (int i = 0; i < VECTORS; ++i) {
-                vec w;
-                if (law == Law::two_point) {
-                    w = 2.0 * as_double((word[i][lane / 32] >> (lane % 32)) & 1);
-                } else {
-                    const vec unit = (as_double(word[i][lane % 4]) + 0.5) * 0x1p-32;
-                    if (law == Law::uniform) w = 1.0 + (2.0 * unit - 1.0) * (1.0 / std::sqrt(3.0));
-                    if (law == Law::exponential)
-                        for (int j = 0; j < WIDTH; ++j) w[j] = -std::log(unit[j]);
-                }
-                space_[t - first_].x[i] = s_.step_size[t] * (keep_[i] * w + base_[i]);
-            }
+    std::size_t fill_call(std::size_t first, std::size_t end) {
+        switch (s_.draws.law) {
+            case Law::uniform: return fill_law<Law::uniform>(first, end);
+            case Law::two_point: return fill_law<Law::two_point>(first, end);
+            default: return fill_law<Law::exponential>(first, end);
         }
     }
 
-    // Exact for integers below 2^52.
+    template <Law law>
+    std::size_t fill_law(std::size_t first, std::size_t end) {
+        constexpr std::uint64_t ticks = law == Law::two_point ? 128 : 4;  // that one call of the generator serves
+        const auto call_of = [&](std::size_t t) { return static_cast<std::uint64_t>(s_.draws.tick[t]) / ticks; };
+        const std::uint64_t call = call_of(first), stream = static_cast<std::uint64_t>(s_.draws.stream[first]);
+        words word[4][VECTORS];
+        for (int i = 0; i < VECTORS; ++i) {
+            word[0][i] = words{} + (call & 0xFFFFFFFFu);
+            word[1][i] = words{} + (call >> 32);
+            word[2][i] = replica_[i];
+            word[3][i] = words{} + stream;
+        }
+        philox(word, key_);
+        std::size_t t = first;
+        do {
+            const std::size_t lane = static_cast<std::uint64_t>(s_.draws.tick[t]) % ticks;
+            for (int i = 0; i < VECTORS; ++i) {
+                vec w;
+                if (law == Law::two_point)
+                    w = 2.0 * as_double((word[lane / 32][i] >> (lane % 32)) & 1);
+                else
+                    w = as_double(word[lane][i]);
+                if (law == Law::exponential)
+                    for (int j = 0; j < WIDTH; ++j) w[j] = -std::log((w[j] + 0.5) * 0x1p-32);
+                space_[t - first_].x[i] = s_.step_size[t] * (slope_[i] * w + start_[i]);
+            }
+            ++t;
+        } while (t < end && call_of(t) == call && static_cast<std::uint64_t>(s_.draws.stream[t]) == stream);
+        return t;
+    }
+
+    // The lower half of each word as a number.
     static vec as_double(words x) {
-        const words magic = x | (words{} + 0x4330000000000000ull);
+        const words magic = (x & 0xFFFFFFFFu) | 0x4330000000000000ull;
         vec y;
         std::memcpy(&y, &magic, sizeof y);
         return y - 0x1p52;
@@ -219,154 +228,181 @@ class Gains {
     Key key_;
     std::size_t first_ = 0;
     words replica_[VECTORS];
-    vec keep_[VECTORS], base_[VECTORS];
-    std::vector<Lanes> space_;
+    vec slope_[VECTORS], start_[VECTORS];
+    Lanes *space_;  // room for a tile of rows
 };
 
 // A group of columns copied out of the state, so that its lanes lie side by side, and back.
 
 class Packed {
   public:
-    Packed(const State &state, std::size_t column) : state_(state), column_(column) {
-        width_ = std::min<std::size_t>(LANES, state.columns - column);
-        space_.assign(2 * state.p * LANES + 8, 0.0);
-        const auto address = reinterpret_cast<std::uintptr_t>(space_.data());
-        iterate = space_.data() + ((64 - address % 64) % 64) / 8;
-        lag = iterate + state.p * LANES;
-        for (std::size_t i = 0; i < state.p; ++i) {
-            std::copy_n(state.iterate + i * state.columns + column, width_, iterate + i * LANES);
-            std::copy_n(state.lag + i * state.columns + column, width_, lag + i * LANES);
-        }
+    explicit Packed(const State &state) : state_(state), space_(2 * state.p) {}
+    void pack(std::size_t column) {
+        each(column, [](double *own, double *packed, std::size_t width) { move(own, packed, width); });
     }
-    void unpack() const {
-        for (std::size_t i = 0; i < state_.p; ++i) {
-            std::copy_n(iterate + i * LANES, width_, state_.iterate + i * state_.columns + column_);
-            std::copy_n(lag + i * LANES, width_, state_.lag + i * state_.columns + column_);
-        }
+    void unpack(std::size_t column) {
+        each(column, [](double *own, double *packed, std::size_t width) { move(packed, own, width); });
     }
-    // Write the largest |parameter| of each column after a tile.
-    void note(const Schedule &schedule, std::size_t tile, const Largest &largest) const {
-        double values[LANES];
-        largest.value().put(values);
-        std::copy_n(values, width_, schedule.largest + tile * state_.columns + column_);
-    }
-    Largest scan() const {
-        Largest largest;
-        for (std::size_t i = 0; i < state_.p; ++i) largest.see(Lanes::at(iterate + i * LANES));
-        return largest;
-    }
-
-    double *iterate, *lag;
+    double *iterate() { return reinterpret_cast<double *>(space_.data()); }  // (p, LANES)
+    double *lag() { return iterate() + state_.p * LANES; }
 
   private:
-    const State &state_;
-    std::size_t column_, width_;
+    static void move(const double *from, double *to, std::size_t width) {
+        if (width == LANES)
+            Lanes::at(from).put(to);
+        else
+            std::copy_n(from, width, to);
+    }
+    template <class Copy>
+    void each(std::size_t column, Copy copy) {
+        const std::size_t width = std::min<std::size_t>(LANES, state_.columns - column);
+        for (std::size_t i = 0; i < state_.p; ++i) {
+            copy(state_.iterate + i * state_.columns + column, iterate() + i * LANES, width);
+            copy(state_.lag + i * state_.columns + column, lag() + i * LANES, width);
+        }
+    }
+    const State state_;
+    std::vector<Lanes> space_;
+};
+
+// Write the largest |parameter| of each column of a group after a tile.
+inline void note(const State &state, const Schedule &s, std::size_t column, std::size_t tile, const Largest &largest) {
+    double values[LANES];
+    largest.value().put(values);
+    const std::size_t width = std::min<std::size_t>(LANES, state.columns - column);
+    std::copy_n(values, width, s.largest + tile * state.columns + column);
+}
+
+inline double dot(const double *x, const double *y, std::size_t p) {
+    vec sum[4] = {};
+    std::size_t i = 0;
+    for (; i + 4 * WIDTH <= p; i += 4 * WIDTH)
+        for (int j = 0; j < 4; ++j) sum[j] += load(x + i + j * WIDTH) * load(y + i + j * WIDTH);
+    for (; i + WIDTH <= p; i += WIDTH) sum[0] += load(x + i) * load(y + i);
+    sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    double total = 0.0;
+    for (int j = 0; j < WIDTH; ++j) total += sum[0][j];
+    for (; i < p; ++i) total += x[i] * y[i];
+    return total;
+}
+
+// Rows are taken STEPS at a time, a chunk. The pass of a chunk applies what the chunk before left pending, so after the
+// last row one more pass is due, of a chunk without rows.
+struct Chunks {
+    std::size_t number, per_tile;
+    explicit Chunks(const Schedule &s) : number((s.rows + STEPS - 1) / STEPS), per_tile(s.tile / STEPS) {}
+    bool completes_tile(std::size_t q) const { return q == number || (q > 0 && q % per_tile == 0); }
+    std::size_t tile_before(std::size_t q) const { return (q - 1) / per_tile; }
+};
+
+// Rows (T, p), a chunk of them at a time. Where a row is missing another one stands in, to no effect: nothing is
+// pending for it, and nobody looks at its product.
+struct Chunked {
+    struct Chunk {
+        const double *row[STEPS];
+    };
+    const double *x;
+    std::size_t p, rows;
+    Chunk seen(std::size_t q) const {
+        Chunk chunk;
+        for (std::size_t k = 0; k < STEPS; ++k) chunk.row[k] = x + (q * STEPS + k < rows ? q * STEPS + k : 0) * p;
+        return chunk;
+    }
+    Chunk applied(std::size_t q) const { return seen(q > 0 ? q - 1 : 0); }  // by the pass of chunk q
+};
+
+// Products x_t . y_j of each row with those before it in its chunk: what rows taken together owe to each other.
+class Gram {
+  public:
+    Gram(const double *x, const double *y, std::size_t p, std::size_t rows) : space_(rows * STEPS) {
+        for (std::size_t t = 0; t < rows; ++t)
+            for (std::size_t j = t - t % STEPS; j < t; ++j)
+                space_[t * STEPS + j % STEPS] = dot(x + t * p, y + j * p, p);
+    }
+    const double *operator[](std::size_t t) const { return space_.data() + t * STEPS; }
+
+  private:
     std::vector<double> space_;
 };
 
-inline double dot(const double *x, const double *y, std::size_t p) {
-    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    std::size_t i = 0;
-    for (; i + 8 <= p; i += 8)
-        for (int j = 0; j < 8; ++j) sum[j] += x[i + j] * y[i + j];
-    for (; i < p; ++i) sum[i % 8] += x[i] * y[i];
-    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-}
-
-// Rows of two arrays, STEPS at a time and side by side: for each parameter first the STEPS entries of x that are applied,
-// then the STEPS entries of y whose dot products are taken. Missing rows are 0.
-class Interleaved {
-  public:
-    explicit Interleaved(std::size_t p) : p_(p), space_(2 * STEPS * p) {}
-    void fill(const double *x, std::size_t x_rows, const double *y, std::size_t y_rows) {
-        for (std::size_t i = 0; i < p_; ++i) {
-            double *to = space_.data() + 2 * STEPS * i;
-            for (std::size_t k = 0; k < STEPS; ++k) {
-                to[k] = k < x_rows ? x[k * p_ + i] : 0.0;
-                to[STEPS + k] = k < y_rows ? y[k * p_ + i] : 0.0;
-            }
-        }
+// What the rows of a chunk add to a block of parameters and to its lag, until the next pass applies it.
+struct Pending {
+    Lanes coef[STEPS], moved[STEPS];
+    Pending() {
+        for (int k = 0; k < STEPS; ++k) clear(k);
     }
-    const double *at(std::size_t i) const { return space_.data() + 2 * STEPS * i; }
-
-  private:
-    std::size_t p_;
-    std::vector<double> space_;
+    void clear(int k) { coef[k] = moved[k] = Lanes::zero(); }
+    void set(int k, const Lanes &change, double mass) {
+        coef[k] = change;
+        moved[k] = mass * change;
+    }
 };
 
 // theta += sum x_k coef_k, lag += sum x_k moved_k, then dots_k = y_k . theta, for STEPS rows in one pass.
 template <bool Note>
-inline void pass(double *theta, double *lag, std::size_t p, const Interleaved &rows, const Lanes coef[STEPS],
-                 const Lanes moved[STEPS], Lanes dots[STEPS], Largest &largest) {
+inline void pass(double *theta, double *lag, std::size_t p, const Chunked::Chunk x, const Chunked::Chunk y,
+                 const Pending &pending, Lanes dots[STEPS], Largest &largest) {
     Lanes c[STEPS], m[STEPS], d[STEPS];
     for (int k = 0; k < STEPS; ++k) {
-        c[k] = coef[k];
-        m[k] = moved[k];
+        c[k] = pending.coef[k];
+        m[k] = pending.moved[k];
         d[k] = Lanes::zero();
     }
     Largest most;
     for (std::size_t i = 0; i < p; ++i) {
-        const double *entry = rows.at(i);
-        Lanes x = Lanes::at(theta + i * LANES), l = Lanes::at(lag + i * LANES);
+        Lanes now = Lanes::at(theta + i * LANES), behind = Lanes::at(lag + i * LANES);
         for (int k = 0; k < STEPS; ++k) {
-            add(x, entry[k], c[k]);
-            add(l, entry[k], m[k]);
+            add(now, x.row[k][i], c[k]);
+            add(behind, x.row[k][i], m[k]);
         }
-        x.put(theta + i * LANES);
-        l.put(lag + i * LANES);
-        if (Note) most.see(x);
-        for (int k = 0; k < STEPS; ++k) add(d[k], entry[STEPS + k], x);
+        now.put(theta + i * LANES);
+        behind.put(lag + i * LANES);
+        if (Note) most.see(now);
+        for (int k = 0; k < STEPS; ++k) add(d[k], y.row[k][i], now);
     }
     for (int k = 0; k < STEPS; ++k) dots[k] = d[k];
-    if (Note) largest = most;
+    if (Note) largest.see(most);
 }
 
-inline std::size_t chunk_rows(std::size_t rows, std::size_t chunk) {
-    const std::size_t begin = chunk * STEPS;
-    return begin >= rows ? 0 : std::min<std::size_t>(STEPS, rows - begin);
+inline void pass(bool noted, double *theta, double *lag, std::size_t p, const Chunked::Chunk &x,
+                 const Chunked::Chunk &y, const Pending &pending, Lanes dots[STEPS], Largest &largest) {
+    if (noted)
+        pass<true>(theta, lag, p, x, y, pending, dots, largest);
+    else
+        pass<false>(theta, lag, p, x, y, pending, dots, largest);
 }
 
 void fold_single(const State &state, const Schedule &s, const SingleTerm &term, std::size_t begin, std::size_t end) {
-    const std::size_t p = state.p, chunks = (s.rows + STEPS - 1) / STEPS, per_tile = s.tile / STEPS;
-    std::vector<Interleaved> rows(chunks + 1, Interleaved(p));
-    std::vector<double> gram(chunks * STEPS * STEPS, 0.0);
-    for (std::size_t q = 0; q <= chunks; ++q) {
-        const std::size_t before = q == 0 ? 0 : chunk_rows(s.rows, q - 1), now = chunk_rows(s.rows, q);
-        rows[q].fill(q == 0 ? term.u : term.u + (q - 1) * STEPS * p, before, term.v + q * STEPS * p, now);
-        for (std::size_t k = 1; k < now; ++k)
-            for (std::size_t j = 0; j < k; ++j)
-                gram[(q * STEPS + k) * STEPS + j] =
-                    dot(term.v + (q * STEPS + k) * p, term.u + (q * STEPS + j) * p, p);
-    }
+    const std::size_t p = state.p;
+    const Chunks chunks(s);
+    const Chunked u{term.u, p, s.rows}, v{term.v, p, s.rows};
+    const Gram gram(term.v, term.u, p, s.rows);
+    std::vector<Lanes> space(s.tile);
+    Packed packed(state);
     for (std::size_t column = begin; column < end; column += LANES) {
-        Packed packed(state, column);
-        Gains gain(s, column, state.columns);
-        Lanes coef[STEPS], moved[STEPS], dots[STEPS];
-        Largest largest;
-        for (int k = 0; k < STEPS; ++k) coef[k] = moved[k] = Lanes::zero();
-        for (std::size_t q = 0; q <= chunks; ++q) {
-            const bool edge = q == chunks || (q > 0 && q % per_tile == 0);
-            if (edge) {
-                pass<true>(packed.iterate, packed.lag, p, rows[q], coef, moved, dots, largest);
-                packed.note(s, (q - 1) / per_tile, largest);
-            } else {
-                pass<false>(packed.iterate, packed.lag, p, rows[q], coef, moved, dots, largest);
-            }
-            const std::size_t now = chunk_rows(s.rows, q);
-            if (q % per_tile == 0 && now) gain.fill(q * STEPS, std::min(q * STEPS + s.tile, s.rows));
-            for (std::size_t k = 0; k < STEPS; ++k) {
-                if (k >= now) {
-                    coef[k] = moved[k] = Lanes::zero();
+        packed.pack(column);
+        Gains gain(s, column, state.columns, space.data());
+        Pending pending;
+        Lanes dots[STEPS];
+        for (std::size_t q = 0; q <= chunks.number; ++q) {
+            Largest largest;
+            const bool noted = chunks.completes_tile(q);
+            pass(noted, packed.iterate(), packed.lag(), p, u.applied(q), v.seen(q), pending, dots, largest);
+            if (noted) note(state, s, column, chunks.tile_before(q), largest);
+            const std::size_t first = q * STEPS;
+            if (q % chunks.per_tile == 0) gain.fill(first, std::min(first + s.tile, s.rows));
+            for (int k = 0; k < STEPS; ++k) {
+                const std::size_t t = first + k;
+                if (t >= s.rows) {
+                    pending.clear(k);
                     continue;
                 }
-                const std::size_t t = q * STEPS + k;
                 Lanes rest = term.c[t] - dots[k];
-                for (std::size_t j = 0; j < k; ++j) add(rest, -gram[t * STEPS + j], coef[j]);
-                coef[k] = gain[t] * rest;
-                moved[k] = s.mass[t] * coef[k];
+                for (int j = 0; j < k; ++j) add(rest, -gram[t][j], pending.coef[j]);
+                pending.set(k, gain[t] * rest, s.mass[t]);
             }
         }
-        packed.unpack();
+        packed.unpack(column);
     }
 }
 
@@ -399,28 +435,33 @@ class InPlace {
 
 // TD(0) on a table: one entry to update, two to look at.
 template <bool Whole>
-void fold_table(const InPlace<Whole> &theta, const InPlace<Whole> &lag, const Schedule &s, const SparseTerms &x,
-                const Gains &gain, std::size_t first, std::size_t stop, Largest &largest) {
+void fold_table(InPlace<Whole> theta, InPlace<Whole> lag, const Schedule &s, SparseTerms x, Gains &gain,
+                std::size_t first, std::size_t stop, Largest &largest) {
     Largest most;
-    for (std::size_t t = first; t < stop; ++t) {
-        Lanes error = x.c[t] - x.v_value[2 * t] * theta.at(x.v_index[2 * t]);
-        add(error, -x.v_value[2 * t + 1], theta.at(x.v_index[2 * t + 1]));
-        const Lanes change = x.u_value[t] * (gain[t] * error);
-        const std::int64_t own = x.u_index[t];
-        Lanes value = theta.at(own), behind = lag.at(own);
-        add(value, 1.0, change);
-        add(behind, s.mass[t], change);
-        most.see(value);
-        theta.put(own, value);
-        lag.put(own, behind);
+    while (first < stop) {  // drawing for a few rows at a time fills the gaps that looking entries up leaves
+        const std::size_t end = gain.next(first, stop);
+        for (std::size_t t = first; t < end; ++t) {
+            Lanes error = x.c[t] - x.v_value[2 * t] * theta.at(x.v_index[2 * t]);
+            add(error, -x.v_value[2 * t + 1], theta.at(x.v_index[2 * t + 1]));
+            const Lanes change = x.u_value[t] * (gain[t] * error);
+            const std::int64_t own = x.u_index[t];
+            Lanes value = theta.at(own), behind = lag.at(own);
+            add(value, 1.0, change);
+            add(behind, s.mass[t], change);
+            most.see(value);
+            theta.put(own, value);
+            lag.put(own, behind);
+        }
+        first = end;
     }
     largest = most;
 }
 
 template <bool Whole>
 void fold_entries(const InPlace<Whole> &theta, const InPlace<Whole> &lag, const Schedule &s, const SparseTerms &x,
-                  const Gains &gain, std::size_t first, std::size_t stop, Largest &largest) {
+                  Gains &gain, std::size_t first, std::size_t stop, Largest &largest) {
     std::vector<Lanes> rest(x.terms);
+    gain.fill(first, stop);
     for (std::size_t t = first; t < stop; ++t) {
         for (std::size_t k = 0; k < x.terms; ++k) {
             Lanes dots = Lanes::zero();
@@ -444,20 +485,17 @@ void fold_entries(const InPlace<Whole> &theta, const InPlace<Whole> &lag, const 
 template <bool Whole>
 void fold_sparse_group(const State &state, const Schedule &s, const SparseTerms &x, std::size_t column,
                        const InPlace<Whole> &theta, const InPlace<Whole> &lag) {
-    Gains gain(s, column, state.columns);
+    std::vector<Lanes> space(s.tile);
+    Gains gain(s, column, state.columns, space.data());
     const bool table = x.terms == 1 && x.m_u == 1 && x.m_v == 2;
     for (std::size_t first = 0; first < s.rows; first += s.tile) {
         const std::size_t stop = std::min(first + s.tile, s.rows);
-        gain.fill(first, stop);
         Largest largest;  // of what is touched in this tile; the rest was noted before
         if (table)
             fold_table(theta, lag, s, x, gain, first, stop, largest);
         else
             fold_entries(theta, lag, s, x, gain, first, stop, largest);
-        double values[LANES];
-        largest.value().put(values);
-        std::copy_n(values, std::min<std::size_t>(LANES, state.columns - column),
-                    s.largest + first / s.tile * state.columns + column);
+        note(state, s, column, first / s.tile, largest);
     }
 }
 
@@ -465,13 +503,14 @@ void fold_sparse_group(const State &state, const Schedule &s, const SparseTerms 
 void fold_sparse(const State &state, const Schedule &s, const SparseTerms &x, std::size_t begin, std::size_t end) {
     // Packed lanes lie on cache lines; packing costs a pass over the table, so it must be small beside the rows.
     const bool pack = state.p <= s.rows;
+    Packed packed(pack ? state : State{});
     for (std::size_t column = begin; column < end; column += LANES) {
         const std::size_t width = std::min<std::size_t>(LANES, state.columns - column), stride = state.columns;
         if (pack) {
-            Packed packed(state, column);
-            fold_sparse_group(state, s, x, column, InPlace<true>(packed.iterate, LANES, LANES),
-                              InPlace<true>(packed.lag, LANES, LANES));
-            packed.unpack();
+            packed.pack(column);
+            fold_sparse_group(state, s, x, column, InPlace<true>(packed.iterate(), LANES, LANES),
+                              InPlace<true>(packed.lag(), LANES, LANES));
+            packed.unpack(column);
         } else if (width == LANES) {
             fold_sparse_group(state, s, x, column, InPlace<true>(state.iterate + column, stride, width),
                               InPlace<true>(state.lag + column, stride, width));
@@ -489,40 +528,25 @@ void fold_sparse(const State &state, const Schedule &s, const SparseTerms &x, st
 template <Gradient Kind>
 void fold_gradient_kind(const State &state, const Schedule &s, const GradientRows &g, std::size_t begin,
                         std::size_t end) {
-    const std::size_t d = g.d, chunks = (s.rows + STEPS - 1) / STEPS, per_tile = s.tile / STEPS;
-    std::vector<Interleaved> dphi(chunks + 1, Interleaved(d)), phi(chunks + 1, Interleaved(d));
-    std::vector<Interleaved> mixed(Kind == Gradient::tdc ? chunks + 1 : 0, Interleaved(d));
-    const std::size_t small = chunks * STEPS * STEPS;
-    std::vector<double> dd(small), pp(small), dp(small);
-    for (std::size_t q = 0; q <= chunks; ++q) {
-        const std::size_t before = q == 0 ? 0 : chunk_rows(s.rows, q - 1), now = chunk_rows(s.rows, q);
-        const std::size_t old = q == 0 ? 0 : (q - 1) * STEPS * d, next = q * STEPS * d;
-        dphi[q].fill(g.dphi + old, before, g.dphi + next, now);
-        phi[q].fill(g.phi + old, before, g.phi + next, now);
-        if (Kind == Gradient::tdc) mixed[q].fill(g.phi + old, before, g.dphi + next, now);
-        for (std::size_t k = 1; k < now; ++k)
-            for (std::size_t j = 0; j < k; ++j) {
-                const double *dk = g.dphi + next + k * d, *pk = g.phi + next + k * d;
-                const std::size_t at = (q * STEPS + k) * STEPS + j;
-                dd[at] = dot(dk, g.dphi + next + j * d, d);
-                pp[at] = dot(pk, g.phi + next + j * d, d);
-                if (Kind == Gradient::tdc) dp[at] = dot(dk, g.phi + next + j * d, d);
-            }
-    }
+    const std::size_t d = g.d;
+    constexpr bool mixes = Kind == Gradient::tdc;
+    const Chunks chunks(s);
+    const Chunked dphi{g.dphi, d, s.rows}, phi{g.phi, d, s.rows};
+    const Gram dd(g.dphi, g.dphi, d, s.rows), pp(g.phi, g.phi, d, s.rows), dp(g.dphi, g.phi, d, mixes ? s.rows : 0);
+    std::vector<Lanes> space(s.tile);
+    Packed packed(state);
+    double *theta = packed.iterate(), *lag = packed.lag(), *y = theta + d * LANES, *y_lag = lag + d * LANES;
+    Lanes one;
+    for (int i = 0; i < VECTORS; ++i) one.x[i] = all(1.0);
     for (std::size_t column = begin; column < end; column += LANES) {
-        Packed packed(state, column);
-        double *y = packed.iterate + d * LANES, *y_lag = packed.lag + d * LANES;
-        Gains gain(s, column, state.columns);
-        Lanes f[STEPS], f_moved[STEPS], e[STEPS], e_moved[STEPS], o[STEPS], o_moved[STEPS];  // of dphi, phi in y, phi
+        packed.pack(column);
+        Gains gain(s, column, state.columns, space.data());
+        Pending f, e, o;                                // along dphi, along phi in y, and along phi
+        Lanes kappa = one, kappa_moved = Lanes::zero();  // GTD: what is left of the old y, and what it adds to its lag
         Lanes along[STEPS], h[STEPS], unused[STEPS];
-        Largest most, most_y;
-        Lanes kappa = Lanes::zero(), kappa_moved = Lanes::zero();  // GTD: what is left of the old y, and its lag
-        for (int i = 0; i < VECTORS; ++i) kappa.x[i] = all(1.0);
-        for (int k = 0; k < STEPS; ++k) {
-            f[k] = f_moved[k] = e[k] = e_moved[k] = o[k] = o_moved[k] = Lanes::zero();
-        }
-        for (std::size_t q = 0; q <= chunks; ++q) {
-            const bool edge = q == chunks || (q > 0 && q % per_tile == 0);
+        for (std::size_t q = 0; q <= chunks.number; ++q) {
+            Largest largest;
+            const bool noted = chunks.completes_tile(q);
             if (Kind == Gradient::gtd && q > 0) {  // decay y before the new rows are added to it
                 for (std::size_t i = 0; i < d; ++i) {
                     Lanes old = Lanes::at(y + i * LANES), l = Lanes::at(y_lag + i * LANES);
@@ -533,60 +557,49 @@ void fold_gradient_kind(const State &state, const Schedule &s, const GradientRow
                     old.put(y + i * LANES);
                     l.put(y_lag + i * LANES);
                 }
+                kappa = one;
                 kappa_moved = Lanes::zero();
-                for (int i = 0; i < VECTORS; ++i) kappa.x[i] = all(1.0);
             }
-            if (Kind == Gradient::tdc) pass<false>(packed.iterate, packed.lag, d, mixed[q], o, o_moved, unused, most);
-            if (edge) {
-                pass<true>(packed.iterate, packed.lag, d, dphi[q], f, f_moved, along, most);
-                pass<true>(y, y_lag, d, phi[q], e, e_moved, h, most_y);
-                most.see(most_y);
-                packed.note(s, (q - 1) / per_tile, most);
-            } else {
-                pass<false>(packed.iterate, packed.lag, d, dphi[q], f, f_moved, along, most);
-                pass<false>(y, y_lag, d, phi[q], e, e_moved, h, most_y);
-            }
-            const std::size_t now = chunk_rows(s.rows, q);
-            if (q % per_tile == 0 && now) gain.fill(q * STEPS, std::min(q * STEPS + s.tile, s.rows));
-            for (std::size_t k = 0; k < STEPS; ++k) {
-                if (k >= now) {
-                    f[k] = f_moved[k] = e[k] = e_moved[k] = o[k] = o_moved[k] = Lanes::zero();
+            if (mixes) pass<false>(theta, lag, d, phi.applied(q), phi.seen(q), o, unused, largest);
+            pass(noted, theta, lag, d, dphi.applied(q), dphi.seen(q), f, along, largest);
+            pass(noted, y, y_lag, d, phi.applied(q), phi.seen(q), e, h, largest);
+            if (noted) note(state, s, column, chunks.tile_before(q), largest);
+            const std::size_t first = q * STEPS;
+            if (q % chunks.per_tile == 0) gain.fill(first, std::min(first + s.tile, s.rows));
+            for (int k = 0; k < STEPS; ++k) {
+                const std::size_t t = first + k;
+                if (t >= s.rows) {
+                    f.clear(k), e.clear(k), o.clear(k);
                     continue;
                 }
-                const std::size_t t = q * STEPS + k;
                 Lanes delta = g.reward[t] - along[k], inside = h[k];
                 if (Kind == Gradient::gtd) inside = kappa * inside;
-                for (std::size_t j = 0; j < k; ++j) {
-                    add(delta, -dd[t * STEPS + j], f[j]);
-                    if (Kind == Gradient::tdc) add(delta, -dp[t * STEPS + j], o[j]);
-                    add(inside, pp[t * STEPS + j], e[j]);
+                for (int j = 0; j < k; ++j) {
+                    add(delta, -dd[t][j], f.coef[j]);
+                    if (mixes) add(delta, -dp[t][j], o.coef[j]);
+                    add(inside, pp[t][j], e.coef[j]);
                 }
                 const Lanes a = gain[t];
                 const double rho = g.ratio[t], x = g.auxiliary_step, mass = s.mass[t];
-                f[k] = rho * (a * inside);
-                f_moved[k] = mass * f[k];
-                if (Kind == Gradient::tdc) {
-                    o[k] = rho * (a * (delta - inside));
-                    o_moved[k] = mass * o[k];
-                }
+                f.set(k, rho * (a * inside), mass);
+                if (mixes) o.set(k, rho * (a * (delta - inside)), mass);
                 if (Kind == Gradient::gtd) {
                     const Lanes decay = x * a;  // y loses decay times itself: the old part and the rows before
                     for (int i = 0; i < VECTORS; ++i) {
                         kappa_moved.x[i] -= mass * decay.x[i] * kappa.x[i];
                         kappa.x[i] *= 1.0 - decay.x[i];
-                        for (std::size_t j = 0; j < k; ++j) {
-                            e_moved[j].x[i] -= mass * decay.x[i] * e[j].x[i];
-                            e[j].x[i] *= 1.0 - decay.x[i];
+                        for (int j = 0; j < k; ++j) {
+                            e.moved[j].x[i] -= mass * decay.x[i] * e.coef[j].x[i];
+                            e.coef[j].x[i] *= 1.0 - decay.x[i];
                         }
                     }
-                    e[k] = (x * rho) * (a * delta);
+                    e.set(k, (x * rho) * (a * delta), mass);
                 } else {
-                    e[k] = x * (a * (rho * delta - inside));
+                    e.set(k, x * (a * (rho * delta - inside)), mass);
                 }
-                e_moved[k] = mass * e[k];
             }
         }
-        packed.unpack();
+        packed.unpack(column);
     }
 }
 
@@ -601,33 +614,39 @@ void fold_gradient(const State &state, const Schedule &s, const GradientRows &g,
 // Any dense terms, row by row.
 void fold_dense(const State &state, const Schedule &s, const DenseTerms &x, std::size_t begin, std::size_t end) {
     const std::size_t p = state.p, terms = x.terms;
-    std::vector<Lanes> rest(terms);
+    std::vector<Lanes> rest(terms), space(s.tile);
+    Packed packed(state);
+    double *iterate = packed.iterate(), *behind = packed.lag();
     for (std::size_t column = begin; column < end; column += LANES) {
-        Packed packed(state, column);
-        Gains gain(s, column, state.columns);
+        packed.pack(column);
+        Gains gain(s, column, state.columns, space.data());
         for (std::size_t t = 0; t < s.rows; ++t) {
             if (t % s.tile == 0) gain.fill(t, std::min(t + s.tile, s.rows));
             const double *u = x.u + t * terms * p, *v = x.v + t * terms * p;
             for (std::size_t k = 0; k < terms; ++k) {
                 Lanes dots = Lanes::zero();
-                for (std::size_t i = 0; i < p; ++i) add(dots, v[k * p + i], Lanes::at(packed.iterate + i * LANES));
+                for (std::size_t i = 0; i < p; ++i) add(dots, v[k * p + i], Lanes::at(iterate + i * LANES));
                 rest[k] = x.c[t * terms + k] - dots;
             }
+            Largest largest;
             for (std::size_t i = 0; i < p; ++i) {
-                Lanes theta = Lanes::at(packed.iterate + i * LANES), lag = Lanes::at(packed.lag + i * LANES);
+                Lanes theta = Lanes::at(iterate + i * LANES), lag = Lanes::at(behind + i * LANES);
                 Lanes change = -x.damping[i] * theta;
                 for (std::size_t k = 0; k < terms; ++k) add(change, u[k * p + i], rest[k]);
                 change = gain[t] * change;
                 add(lag, s.mass[t], change);
                 add(theta, 1.0, change);
-                theta.put(packed.iterate + i * LANES);
-                lag.put(packed.lag + i * LANES);
+                theta.put(iterate + i * LANES);
+                lag.put(behind + i * LANES);
+                largest.see(theta);
             }
-            if ((t + 1) % s.tile == 0 || t + 1 == s.rows) packed.note(s, t / s.tile, packed.scan());
+            if ((t + 1) % s.tile == 0 || t + 1 == s.rows) note(state, s, column, t / s.tile, largest);
         }
-        packed.unpack();
+        packed.unpack(column);
     }
 }
+
+#include "walk.inl"
 
 }  // namespace INFERL_NAMESPACE
 
@@ -636,6 +655,8 @@ extern const Kernel INFERL_KERNEL = {INFERL_NAME,
                                      INFERL_NAMESPACE::fold_single,
                                      INFERL_NAMESPACE::fold_sparse,
                                      INFERL_NAMESPACE::fold_gradient,
-                                     INFERL_NAMESPACE::fold_dense};
+                                     INFERL_NAMESPACE::fold_dense,
+                                     INFERL_NAMESPACE::walk_dense,
+                                     INFERL_NAMESPACE::walk_sparse};
 
 }  // namespace inferl

@@ -91,6 +91,22 @@ void expect(bool fits) {
     if (!fits) throw std::invalid_argument("increments of another shape");
 }
 
+bool all_below(const Counts &index, std::size_t bound) {
+    for (std::size_t i = 0; i < index.size(); ++i)
+        if (index.data()[i] < 0 || static_cast<std::size_t>(index.data()[i]) >= bound) return false;
+    return true;
+}
+
+SparseTerms sparse_terms(Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c, std::size_t rows,
+                         std::size_t p) {
+    expect(u_index.ndim() == 3 && v_index.ndim() == 3 && c.ndim() == 2 && u_index.shape(0) == rows &&
+           v_index.shape(0) == rows && c.shape(0) == rows && u_index.shape(1) == c.shape(1) &&
+           v_index.shape(1) == c.shape(1) && u_value.size() == u_index.size() && v_value.size() == v_index.size() &&
+           all_below(u_index, p) && all_below(v_index, p));
+    return {u_index.data(), v_index.data(), u_value.data(), v_value.data(), c.data(), c.shape(1), u_index.shape(2),
+            v_index.shape(2)};
+}
+
 #define CALL_PARAMETERS                                                                                              \
     Rows iterate, Rows lag, Reals step_size, Reals mass, std::size_t tile, Rows largest, int law, std::uint64_t seed, \
         std::uint64_t first_replica, Counts tick, Counts stream, int threads
@@ -105,20 +121,7 @@ void fold_single(CALL_PARAMETERS, Reals u, Reals v, Reals c) {
 
 void fold_sparse(CALL_PARAMETERS, Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c) {
     const Call call = CALL;
-    const std::size_t rows = call.schedule.rows;
-    expect(u_index.ndim() == 3 && v_index.ndim() == 3 && c.ndim() == 2 && u_index.shape(0) == rows &&
-           v_index.shape(0) == rows && c.shape(0) == rows && u_index.shape(1) == c.shape(1) &&
-           v_index.shape(1) == c.shape(1) && u_value.size() == u_index.size() && v_value.size() == v_index.size());
-    const auto inside = [&](const Counts &index) {
-        for (std::size_t i = 0; i < index.size(); ++i)
-            if (index.data()[i] < 0 || static_cast<std::size_t>(index.data()[i]) >= call.state.p) return false;
-        return true;
-    };
-    expect(inside(u_index) && inside(v_index));
-    run(call,
-        SparseTerms{u_index.data(), v_index.data(), u_value.data(), v_value.data(), c.data(), c.shape(1),
-                    u_index.shape(2), v_index.shape(2)},
-        chosen->sparse);
+    run(call, sparse_terms(u_index, u_value, v_index, v_value, c, call.schedule.rows, call.state.p), chosen->sparse);
 }
 
 void fold_gradient(CALL_PARAMETERS, int kind, Reals phi, Reals dphi, Reals ratio, Reals reward, double auxiliary_step) {
@@ -137,6 +140,33 @@ void fold_dense(CALL_PARAMETERS, Reals u, Reals v, Reals c, Reals damping) {
     const std::size_t rows = call.schedule.rows, p = call.state.p, terms = c.ndim() == 2 ? c.shape(1) : 0;
     expect(c.size() == rows * terms && u.size() == rows * terms * p && v.size() == u.size() && damping.size() == p);
     run(call, DenseTerms{u.data(), v.data(), c.data(), damping.data(), terms}, chosen->dense);
+}
+
+Walk walk_of(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit) {
+    const std::size_t walkers = iterate.shape(0), steps = step_size.size();
+    expect(lag.shape(0) == walkers && lag.shape(1) == iterate.shape(1) && rows.size() == walkers * steps &&
+           lengths.size() == walkers && mass.size() == steps && all_below(rows, limit.size()) &&
+           all_below(lengths, steps + 1));
+    return {iterate.data(),   lag.data(),  rows.data(),  lengths.data(),   step_size.data(),
+            mass.data(), limit.data(), iterate.shape(1), walkers, steps};
+}
+
+void walk_dense(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit, Reals u,
+                Reals v, Reals c, Reals damping) {
+    const Walk walk = walk_of(iterate, lag, rows, lengths, step_size, mass, limit);
+    const std::size_t terms = c.ndim() == 2 ? c.shape(1) : 0;
+    expect(c.size() == limit.size() * terms && u.size() == c.size() * walk.p && v.size() == u.size() &&
+           (damping.size() == 0 || damping.size() == walk.p));
+    nb::gil_scoped_release release;
+    chosen->walk_dense(walk, {u.data(), v.data(), c.data(), damping.size() ? damping.data() : nullptr, terms});
+}
+
+void walk_sparse(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit,
+                 Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c) {
+    const Walk walk = walk_of(iterate, lag, rows, lengths, step_size, mass, limit);
+    const SparseTerms terms = sparse_terms(u_index, u_value, v_index, v_value, c, limit.size(), walk.p);
+    nb::gil_scoped_release release;
+    chosen->walk_sparse(walk, terms);
 }
 
 // Block sums of length 1, 2, 4, ... along each stream; returns the row to go on with when a level is full.
@@ -237,6 +267,8 @@ NB_MODULE(_native, m) {
     m.def("fold_sparse", &fold_sparse);
     m.def("fold_gradient", &fold_gradient);
     m.def("fold_dense", &fold_dense);
+    m.def("walk_dense", &walk_dense);
+    m.def("walk_sparse", &walk_sparse);
     m.def("pair_up", &pair_up);
     m.def("add_entries", &add_entries);
 }

@@ -12,7 +12,7 @@ from inferl.increments import Increments
 from inferl.rows import Floats, Integers
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
-from inferl.vectors import Vectors, one_hot, scale, squared_norm, subtract, terms
+from inferl.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
 
 __all__ = ["Algorithm", "Carry", "room", "single", "transitions_of"]
 
@@ -105,7 +105,7 @@ class Algorithm:
     def features(self, data: Transitions) -> tuple[Vectors, Vectors]:
         """Return phi and dphi = phi - g phi'."""
         phi = self.vectors(data.features)
-        return phi, subtract(phi, scale(self.vectors(data.next_features), data.discounts))
+        return phi, subtract_scaled(phi, self.vectors(data.next_features), data.discounts)
 
 
 def transitions_of(steps: Steps) -> Transitions:

@@ -12,7 +12,7 @@ from inferl.increments import Increments
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
-from inferl.vectors import dense, scale, subtract
+from inferl.vectors import dense, scale, subtract_scaled
 
 __all__ = ["TD", "EmphaticTD", "NStepTD", "QEvaluation"]
 
@@ -143,7 +143,7 @@ class NStepTD(Algorithm):
         window = steps[first_row]
         closing = transitions_of(steps[last_row])
         phi, _ = self.features(transitions_of(window))
-        v = subtract(phi, scale(self.vectors(closing.next_features), discount[emitted]))
+        v = subtract_scaled(phi, self.vectors(closing.next_features), discount[emitted])
         increments = single(scale(phi, ratio[emitted]), v, reward[emitted], phi)
         return increments, window.clock, {"open": steps[np.sort(order[~full])]}
 

@@ -1,7 +1,7 @@
 """Replay: the averaged recursion on many resamples of the same data.
 
-All resamples walk at the same time, each along its own rows, so that one NumPy call serves all. Nothing more can be
-shared, for at any moment each of them looks at another row. (That all look at the same row is the online trick.)
+Each resample walks along its own rows, by `kernels.walk`. Nothing can be shared, for at any moment each of them looks
+at another row. (That all look at the same row is the online trick.)
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from inferl import kernels
 from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import OnlineBootstrap
 from inferl.errors import DivergenceError, SettingError
-from inferl.increments import FieldIncrements, Increments
+from inferl.increments import FieldIncrements
 from inferl.kernels import Foldable
 from inferl.rows import Floats, Integers
 from inferl.streams import Clock
-from inferl.vectors import Sparse, dense
 
 __all__ = ["Draw", "Resample", "Units", "replay"]
 
 WINDOW = 2**20  # row numbers that are looked up at once
-STRETCH = 128  # steps whose small numbers are gathered at once
 
 Draw = Callable[[int], Integers]  # k -> the next k units
 
@@ -94,25 +92,16 @@ def replay(
         return _replay_field(increments, resamples, lengths, method, p)
     if isinstance(increments, GradientIncrements):
         increments = increments.expanded()
-    sparse = isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse)
-    walk = _SparseWalk(increments) if sparse else _DenseWalk(increments)
-    rank = np.argsort(-lengths, kind="stable")  # the longest first: those that are not over yet stand together
     theta, lag = np.zeros((len(resamples), p)), np.zeros((len(resamples), p))
     cap = method.step_size.cap
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        limit = None if cap is None else cap / increments.scale
-        for start, rows in _windows([resamples[b] for b in rank], int(lengths.max())):
+        limit = np.full(len(increments), np.inf) if cap is None else cap / increments.scale
+        for start, rows in _windows(resamples, int(lengths.max())):
             steps = np.arange(start, start + rows.shape[1])
             step_size, mass = method.step_size(steps + 1, np.zeros(len(steps))), method.mass(steps)
-            walking = len(resamples) - np.searchsorted(lengths[rank][::-1], steps, side="right")
-            edges = np.union1d(np.flatnonzero(np.diff(walking)) + 1, np.arange(0, len(steps), STRETCH))
-            for first, end in zip(edges, np.r_[edges[1:], len(steps)], strict=True):
-                m = walking[first]
-                own = np.ascontiguousarray(rows[:m, first:end].T)
-                gain = step_size[first:end, None]
-                walk(theta[:m], lag[:m], own, gain if limit is None else np.minimum(gain, limit[own]), mass[first:end])
-        averages = np.empty_like(theta)
-        averages[rank] = theta - lag / method.mass(lengths[rank])[:, None]
+            left = np.clip(lengths - start, 0, len(steps))
+            kernels.walk(theta, lag, increments, rows, left, step_size, mass, limit)
+        averages = theta - lag / method.mass(lengths)[:, None]
     return _finite(averages, lengths)
 
 
@@ -125,97 +114,6 @@ def _windows(resamples: Sequence[Resample], longest: int) -> Iterator[tuple[int,
             taken = resample.take(len(own))
             own[: len(taken)] = taken
         yield start, rows
-
-
-class _SparseWalk:
-    """Steps that touch only the parameters that a row names."""
-
-    def __init__(self, x: Increments) -> None:
-        assert isinstance(x.u, Sparse) and isinstance(x.v, Sparse)
-        self.c = np.ascontiguousarray(x.c.T)  # (K, T)
-        self.damping = x.damping
-        # For each term its entries: where, and how much; None: 1 in every row. Zeros are left out.
-        self.updates, self.looks = (
-            [
-                [
-                    (np.ascontiguousarray(index), None if (value == 1).all() else np.ascontiguousarray(value))
-                    for index, value in zip(indices, values, strict=True)
-                    if value.any()
-                ]
-                for indices, values in zip(np.moveaxis(y.index, 0, 2), np.moveaxis(y.value, 0, 2), strict=True)
-            ]
-            for y in (x.u, x.v)
-        )
-
-    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
-        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
-        flat, behind = theta.reshape(-1), lag.reshape(-1)  # views
-        offset = np.arange(len(theta)) * theta.shape[1]
-        updates, looks = (
-            [
-                [(index[rows] + offset, None if value is None else value[rows]) for index, value in entries]
-                for entries in of_terms
-            ]
-            for of_terms in (self.updates, self.looks)
-        )
-        c = self.c[:, rows]
-        damped = np.flatnonzero(self.damping)
-        for t, moment in enumerate(mass.tolist()):
-            rests = []
-            for constant, entries in zip(c, looks, strict=True):
-                rest = constant[t]
-                for index, value in entries:
-                    seen = flat.take(index[t])
-                    rest = rest - (seen if value is None else np.multiply(seen, value[t], out=seen))
-                rests.append(np.multiply(rest, gain[t], out=rest if entries else None))
-            if damped.size:
-                change = -gain[t][:, None] * self.damping[damped] * theta[:, damped]
-                lag[:, damped] += moment * change
-                theta[:, damped] += change
-            for rest, entries in zip(rests, updates, strict=True):
-                for index, value in entries:
-                    change = rest if value is None else rest * value[t]
-                    flat[index[t]] += change
-                    behind[index[t]] += moment * change
-
-
-class _DenseWalk:
-    """Steps that touch all parameters."""
-
-    def __init__(self, x: Increments) -> None:
-        u, v = dense(x.u), dense(x.v)
-        self.terms = [(np.ascontiguousarray(u[:, k]), np.ascontiguousarray(v[:, k])) for k in range(x.n_terms)]
-        self.c = np.ascontiguousarray(x.c.T)  # (K, T)
-        self.damping = x.damping
-
-    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
-        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
-        gathered = np.empty_like(theta)
-        c = self.c[:, rows]
-        damped = self.damping.any()
-        for t, (own, moment) in enumerate(zip(rows, mass.tolist(), strict=True)):
-            rests = []
-            for constant, (_, look) in zip(c, self.terms, strict=True):
-                look.take(own, axis=0, out=gathered, mode="clip")  # without a mode NumPy works on a copy of `out`
-                rest = _dots(gathered, theta)
-                np.subtract(constant[t], rest, out=rest)
-                rest *= gain[t]
-                rests.append(rest)
-            if damped:
-                change = -gain[t][:, None] * self.damping * theta
-                lag += moment * change
-                theta += change
-            for (update, _), rest in zip(self.terms, rests, strict=True):
-                update.take(own, axis=0, out=gathered, mode="clip")
-                gathered *= rest[:, None]
-                theta += gathered
-                gathered *= moment
-                lag += gathered
-
-
-def _dots(x: Floats, y: Floats) -> Floats:
-    """Dot products of rows; `np.vecdot` is the fastest, where there is one."""
-    return np.vecdot(x, y) if hasattr(np, "vecdot") else np.asarray(np.einsum("bp,bp->b", x, y))
 
 
 def _replay_field(

@@ -87,9 +87,9 @@ def judged(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
     solved = results["least squares"]
     yield _at_least(f"{solved['name']}: share of the peak", solved["share of peak"], solved["reach"]["share"], "{:.0%}")
     for row in results["offline"]:
-        yield _at_least(f"{row['name']}: times the offline bootstrap (NumPy), one report", row["over"], 2.0, "x{:.3g}")
+        yield _at_least(f"{row['name']}: times the offline bootstrap, one report", row["over"], 2.0, "x{:.3g}")
         m = row["reports"]
-        name = f"{row['name']}: times the offline bootstrap (NumPy), {m} reports"
+        name = f"{row['name']}: times the offline bootstrap, {m} reports"
         yield _at_least(name, row["over, with reports"], 2.0 * (m + 1) / 2, "x{:.3g}")
     growth = results["memory"]["growth in megabytes"]["online bootstrap"]
     yield _at_most("memory from T to 64 T, p = 64, B = 200: growth", growth, 1.0, "{:.2f} MB")

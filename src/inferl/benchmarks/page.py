@@ -41,8 +41,8 @@ RIVALS = """The rivals:
 - **JAX**: the step as the body of a compiled `lax.scan`, in float64 on the CPU.
 - **river**: `BaggingRegressor` of linear regressions. Not the same: it regresses the reward on the features (no
   bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
-- **offline**: `inferl.baselines.offline_bootstrap`, which keeps the data and walks along all resamples at once, in
-  NumPy. It is not compiled, as the engine is.
+- **offline**: `inferl.baselines.offline_bootstrap`, which keeps the data, draws from them and walks along every
+  resample. The walk is compiled like the engine, with the same instruction sets.
 
 The peak is a product of two matrices of float64 in the same process. Useful operations a transition are 6 B p for TD
 (dot product, update, average), 10 B d for GTD2 and 4 p² for least squares; "at peak" is the ratio over the step that an

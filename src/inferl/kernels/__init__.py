@@ -13,9 +13,9 @@ from types import ModuleType
 
 from inferl.errors import SettingError
 from inferl.kernels import reference
-from inferl.kernels.seam import AddEntries, Draws, Fold, Foldable, PairUp
+from inferl.kernels.seam import AddEntries, Draws, Fold, Foldable, PairUp, Walk
 
-__all__ = ["Draws", "Fold", "Foldable", "add_entries", "fold", "name", "pair_up"]
+__all__ = ["Draws", "Fold", "Foldable", "add_entries", "fold", "name", "pair_up", "walk"]
 
 
 def _chosen() -> tuple[str, ModuleType]:
@@ -38,5 +38,6 @@ def _chosen() -> tuple[str, ModuleType]:
 
 name, _kernel = _chosen()
 fold: Fold = _kernel.fold
+walk: Walk = _kernel.walk
 pair_up: PairUp = _kernel.pair_up
 add_entries: AddEntries = _kernel.add_entries

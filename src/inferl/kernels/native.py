@@ -7,14 +7,14 @@ import os
 import numpy as np
 
 from inferl.algorithms.gradient import GTD, GTD2, TDC, GradientIncrements
-from inferl.increments import FieldIncrements
+from inferl.increments import FieldIncrements, Increments
 from inferl.kernels import _native, reference
 from inferl.kernels.seam import Draws, Foldable
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["add_entries", "fold", "instruction_set", "pair_up"]
+__all__ = ["add_entries", "fold", "instruction_set", "pair_up", "walk"]
 
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
 _KINDS = {GTD: 0, GTD2: 1, TDC: 2}
@@ -73,6 +73,27 @@ def fold(
     else:
         _native.fold_dense(*call, _flat(dense(u)), _flat(dense(v)), _flat(c), _flat(increments.damping))
     return largest
+
+
+def walk(
+    iterate: Floats,
+    lag: Floats,
+    increments: Increments,
+    rows: Integers,
+    lengths: Integers,
+    step_size: Floats,
+    mass: Floats,
+    limit: Floats,
+) -> None:
+    """Let resamples walk along rows of their own; see `seam.Walk`."""
+    u, v, c = increments.u, increments.v, _flat(increments.c)
+    damping = increments.damping if increments.damping.any() else np.zeros(0)
+    call = (iterate, lag, rows, lengths, _flat(step_size), _flat(mass), _flat(limit))
+    if isinstance(u, Sparse) and isinstance(v, Sparse) and not len(damping):
+        entries = (np.ascontiguousarray(u.index), _flat(u.value), np.ascontiguousarray(v.index), _flat(v.value))
+        _native.walk_sparse(*call, *entries, c)
+    else:
+        _native.walk_dense(*call, _flat(dense(u)), _flat(dense(v)), c, _flat(damping))
 
 
 def pair_up(

@@ -11,11 +11,12 @@ import numpy as np
 from inferl.algorithms.gradient import GradientIncrements
 from inferl.increments import FieldIncrements, Increments
 from inferl.kernels.seam import Draws, Foldable
+from inferl.kernels.walks import walk
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["add_entries", "fold", "pair_up"]
+__all__ = ["add_entries", "fold", "pair_up", "walk"]
 
 
 def fold(

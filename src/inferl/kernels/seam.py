@@ -9,7 +9,7 @@ from inferl.increments import FieldIncrements, Increments
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["AddEntries", "Draws", "Fold", "Foldable", "PairUp"]
+__all__ = ["AddEntries", "Draws", "Fold", "Foldable", "PairUp", "Walk"]
 
 Foldable = Increments | GradientIncrements | FieldIncrements
 
@@ -47,6 +47,29 @@ class Fold(Protocol):
         threads: int = 1,
     ) -> Floats:
         """Fold, and return the largest parameters."""
+        ...
+
+
+class Walk(Protocol):
+    """Let resamples walk along rows of their own, in place; the averaged recursion, without multipliers.
+
+    Walker b takes row `rows` (B, T) [b, t] of the increments at its t-th step, up to `lengths` (B,) [b]. With H of that
+    row:  Delta = min(step_size_t, limit_row) H(iterate_b),  lag_b += mass_t Delta,  iterate_b += Delta.  `iterate` and
+    `lag` are (B, p). `limit` has one entry a row of the increments.
+    """
+
+    def __call__(
+        self,
+        iterate: Floats,
+        lag: Floats,
+        increments: Increments,
+        rows: Integers,
+        lengths: Integers,
+        step_size: Floats,
+        mass: Floats,
+        limit: Floats,
+    ) -> None:
+        """Walk."""
         ...
 
 
