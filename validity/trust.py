@@ -43,11 +43,11 @@ PARTS = {
     "anytime": (looked_at, 400, 20, 10**7),
     "bootstraps": (bootstrapped, 400, 20, 30_000),
     "bands": (banded, 400, 20, 10**7),
-    "least squares": (solved, 600, 50, 10**7),
+    "least squares": (solved, 400, 50, 10**7),
     "differences": (differing, 400, 20, 10**7),
     "offline": (resampled, 200, 50, 10_000),
     "iterates": (iterated, 400, 200, 30_000),
-    "stored": (stored, 400, 50, 30_000),
+    "stored": (stored, 200, 50, 30_000),
 }
 QUICK = 10  # a quick run has this many times fewer repeats, and no stream longer than 20 000
 
