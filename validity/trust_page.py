@@ -28,8 +28,8 @@ PICTURE = """\
 ![Coverage of 95 % intervals by problem and method, for streams of fewer than 50, of 50 to 250 and of more than 250
 relaxation times](images/validity.png)
 
-How often 95 % intervals held the truth, in per cent; each square is the worst length and target of its kind. White is
-right, red too narrow, blue too wide. The relaxation time of a problem is how long its chain remembers where it was.
+How often 95 % intervals held the truth, in per cent; each square is the lowest over lengths and targets. White is right,
+red too narrow (or not arrived yet), blue too wide. The relaxation time of a problem is how long its chain remembers where it was.
 """
 
 CRITERIA = """\
@@ -216,14 +216,11 @@ def draw(content: dict[str, Any], path: Path) -> None:
         for cell in content["cells"]:
             if cell["method"] in methods and least <= cell["relaxation_times"] < most:
                 at = problems.index(cell["problem"]), methods.index(cell["method"])
-                here = cell["coverage"]["share"]
-                # The worst is the one farthest below, or if none is below, farthest above.
-                if np.isnan(worst[at]) or here < worst[at]:
-                    worst[at] = here
+                worst[at] = np.fmin(worst[at], cell["coverage"]["share"])
         image = axis.imshow(100 * worst, cmap="RdBu", norm=TwoSlopeNorm(95, 40, 100), aspect="auto")
         for (row, column), value in np.ndenumerate(worst):
             if not np.isnan(value):
-                colour = "white" if value < 0.6 else "black"
+                colour = "white" if value < 0.6 or value > 0.985 else "black"
                 axis.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=8, color=colour)
         axis.set_xticks(range(len(methods)), [SHORT_NAMES[name] for name in methods], rotation=90, fontsize=8)
         axis.set_yticks(range(len(problems)), problems, fontsize=9)
