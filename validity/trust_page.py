@@ -28,8 +28,9 @@ PICTURE = """\
 ![Coverage of 95 % intervals by problem and method, for streams of fewer than 50, of 50 to 250 and of more than 250
 relaxation times](images/validity.png)
 
-How often 95 % intervals held the truth, in per cent; each square is the lowest over lengths and targets. White is right,
-red too narrow (or not arrived yet), blue too wide. The relaxation time of a problem is how long its chain remembers where it was.
+How often 95 % intervals held the truth, in per cent; each square is the lowest over lengths and targets. White is
+right, red too narrow (or not arrived yet), blue too wide. The relaxation time of a problem is how long its chain
+remembers where it was.
 """
 
 CRITERIA = """\
