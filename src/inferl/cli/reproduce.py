@@ -11,11 +11,11 @@ import typer
 
 __all__ = ["reproduce"]
 
-MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp"}
+MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp", "pong": "pong"}
 
 
 def reproduce(
-    experiment: Annotated[Literal["frozenlake", "random-mdp"], typer.Argument(help="Which one.")],
+    experiment: Annotated[Literal["frozenlake", "random-mdp", "pong"], typer.Argument(help="Which one.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, shorter streams: under 2 minutes.")] = False,
     repeats: Annotated[int | None, typer.Option(min=2, help="Repeats of the coverage; others at most as many.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PongNetwork", "card"]
+__all__ = ["Frames", "PongNetwork", "card"]
 
 Singles = NDArray[np.float32]
 Frames = NDArray[np.uint8]
@@ -60,7 +60,12 @@ class PongNetwork:
 
     def action_values(self, frames: Frames) -> Singles:
         """The value of each of the 6 actions."""
-        return self.features(frames) @ self.weights["head.weight"].T + self.weights["head.bias"]
+        return self.values_of(self.features(frames))
+
+    def values_of(self, features: Singles) -> Singles:
+        """The action values of states whose features are known."""
+        values: Singles = features @ self.weights["head.weight"].T + self.weights["head.bias"]
+        return values
 
 
 def _convolved(x: Singles, weight: Singles, bias: Singles, stride: int) -> Singles:

@@ -7,12 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from inferl.errors import MissingExtraError
+
 __all__ = ["play", "pong"]
 
 
-def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0) -> Any:
-    """Make Atari Pong as a vector environment: 4 stacked 84 x 84 frames, random no-op starts."""
-    from ale_py.vector_env import AtariVectorEnv
+def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0, **options: Any) -> Any:
+    """Make Atari Pong as a vector environment: 4 stacked 84 x 84 frames, random no-op starts.
+
+    Options go to ``AtariVectorEnv`` as they are.
+    """
+    try:
+        from ale_py.vector_env import AtariVectorEnv
+    except ImportError:
+        raise MissingExtraError("ale-py", "atari") from None
 
     env = AtariVectorEnv(
         "pong",
@@ -21,6 +29,7 @@ def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0) ->
         repeat_action_probability=sticky,
         noop_max=30,
         use_fire_reset=False,
+        **options,
     )
     env.reset(seed=seed)
     return env
