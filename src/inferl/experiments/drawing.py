@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferl.experiments import figures
+from inferl.experiments import figures, pong_figures
 from inferl.experiments.machinery import Result
 
 __all__ = ["draw", "select"]
@@ -14,7 +14,8 @@ __all__ = ["draw", "select"]
 
 def draw(content: dict[str, Any], folder: Path) -> None:
     """Draw all figures of a study into a folder."""
-    {"frozenlake": _frozenlake, "random-mdp": _random_mdp}[content["experiment"]](content, folder)
+    families = {"frozenlake": _frozenlake, "random-mdp": _random_mdp, "pong": pong_figures.draw}
+    families[content["experiment"]](content, folder)
 
 
 def select(cells: Iterable[Result], method: str, kind: str | None = None) -> list[Result]:

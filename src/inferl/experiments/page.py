@@ -6,12 +6,20 @@ python -m inferl.experiments.page
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from inferl.experiments import pong_page
 from inferl.experiments.drawing import draw, select
 from inferl.experiments.machinery import Result
+from inferl.experiments.tables import Columns
+from inferl.experiments.tables import count as _count
+from inferl.experiments.tables import criteria_table as _criteria
+from inferl.experiments.tables import filled as _filled
+from inferl.experiments.tables import line as _line
+from inferl.experiments.tables import made_by as _made_by
+from inferl.experiments.tables import table as _table
 from inferl.experiments.words import FROZENLAKE, HEAD, RANDOM_MDP
 
 __all__ = ["criteria", "page"]
@@ -21,13 +29,11 @@ RESULTS = DOCS / "results"
 IMAGES = DOCS / "images" / "reproduction"
 GOOD = (0.93, 0.97)  # what the 99.9 % binomial interval of a nominal coverage has to meet
 
-Columns = dict[str, Callable[[Result], str]]
-
 
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [HEAD]
-    for name, sections in (("frozenlake", _frozenlake), ("random_mdp", _random_mdp)):
+    for name, sections in (("frozenlake", _frozenlake), ("pong", pong_page.section), ("random_mdp", _random_mdp)):
         path = results / f"{name}.json"
         if path.exists():
             parts += sections(json.loads(path.read_text()))
@@ -36,6 +42,8 @@ def page(results: Path = RESULTS) -> str:
 
 def criteria(content: dict[str, Any]) -> list[Result]:
     """What had to come out, and whether it did."""
+    if content["experiment"] == "pong":
+        return pong_page.criteria(content)
     if content["experiment"] == "frozenlake":
         nominal = [("bootstrap", 250), ("least squares", 50)]
         cost = content["cost"]
@@ -61,10 +69,6 @@ def criteria(content: dict[str, Any]) -> list[Result]:
             _line("value of the learned policy over the best", "at least 98 %", _percent(share), share >= 0.98)
         )
     return lines
-
-
-def _line(what: str, wanted: str, found: str, met: bool) -> Result:
-    return {"what": what, "wanted": wanted, "found": found, "met": bool(met)}
 
 
 def _meets(cell: Result) -> bool:
@@ -99,7 +103,7 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
         **_bias_facts(content),
     }
     tables = {
-        "criteria": _criteria_table(content),
+        "criteria": _criteria(criteria(content)),
         "coverage_table": _by_length(
             cells, [printed, "law alone", "bootstrap", "least squares", "offline bootstrap"], lengths
         ),
@@ -125,7 +129,7 @@ def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
         **_cost_facts(cost["GTD2"]),
-        "criteria": _criteria_table(content),
+        "criteria": _criteria(criteria(content)),
         "coverage_table": _by_length(
             cells, [name for name in names if "printed" not in name and "alone" not in name], steps
         ),
@@ -136,12 +140,6 @@ def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
         "made_by": _made_by(content),
     }
     yield _filled(RANDOM_MDP, facts)
-
-
-def _filled(words: str, facts: dict[str, str]) -> str:
-    for name, fact in facts.items():
-        words = words.replace(f"<{name}>", fact)
-    return words
 
 
 def _cost_facts(cost: Result) -> dict[str, str]:
@@ -176,11 +174,6 @@ def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
             facts[f"order_{name}_{order}"] = f"{mean:+.4f} ± {error:.4f}"
     features = select(content["random_features"], "bootstrap, a multiplier an episode")[-1]
     return facts | {"bias_features": f"{features['bias']:+.4f}", "spread_features": f"{features['spread']:.4f}"}
-
-
-def _criteria_table(content: dict[str, Any]) -> str:
-    columns: Columns = {name: lambda line, name=name: line[name] for name in ("what", "wanted", "found")}  # type: ignore[misc]
-    return _table(criteria(content), columns | {"met": lambda line: "yes" if line["met"] else "**no**"})
 
 
 def _by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
@@ -228,24 +221,6 @@ def _cost_table(cost: Result) -> str:
     return _table(rows, columns)
 
 
-def _table(rows: Sequence[Result], columns: Columns) -> str:
-    """A Markdown table with a row for each cell."""
-    words = ("method", "interval", "what", "wanted", "met")
-    rule = ["---" if name in words else "---:" for name in columns]
-    lines = [[show(row) for show in columns.values()] for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in [list(columns), rule, *lines]).rstrip("\n")
-
-
-def _made_by(content: dict[str, Any]) -> str:
-    made = content["provenance"]
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    repeats = ", ".join(f"{name} {count}" for name, count in content["repeats"].items())
-    return (
-        f"Made by `{made['command']}`: seed {made['seed']}, commit {made['commit']}, kernel {made['kernel']}, "
-        f"Python {made['python']}, {versions}; repeats: {repeats}."
-    )
-
-
 def _coverage(cell: Result) -> str:
     low, high = cell["binomial_95"]
     return f"{100 * cell['coverage']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
@@ -264,15 +239,11 @@ def _range(pair: Sequence[float]) -> str:
     return f"{pair[0]:.2f} to {pair[1]:.2f}"
 
 
-def _count(n: int) -> str:
-    return f"{n:,}".replace(",", " ")
-
-
 def main() -> None:
     """Draw the pictures and write the page."""
     for path in sorted(RESULTS.glob("*.json")):
         content = json.loads(path.read_text())
-        if content.get("experiment") in ("frozenlake", "random-mdp"):
+        if content.get("experiment") in ("frozenlake", "pong", "random-mdp"):
             draw(content, IMAGES)
     for extra in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.csv")]:
         extra.unlink()  # the page shows the .png; the others are in the folder of a run

@@ -8,9 +8,8 @@ another number, and stands beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from inferl.experiments.machinery import Part, Result, provenance, run_parts, wr
 from inferl.experiments.summaries import LEVEL, diverged, feed, readings
 from inferl.interval import normal
 from inferl.learners.network import card
+from inferl.learners.play import ale
 from inferl.rows import Floats
 
 __all__ = ["Pong", "run"]
@@ -42,8 +42,8 @@ class Pong:
 
     seed: int = 65_000
     epsilons: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    batches: int = 10  # of games, for each policy
-    games: int = 10  # in a batch, played side by side and taken in one after the other
+    batches: int = 5  # of games, for each policy
+    games: int = 20  # in a batch, played side by side and taken in one after the other
     discount: float = 0.99
     reward_scale: float = 0.1
     n_replicas: int = 200
@@ -51,8 +51,8 @@ class Pong:
     decay: float = 0.65
     cap: float = 0.5
     printed_initial: float = 1.0
-    return_batches: int = 10  # of games for Monte Carlo, for each policy
-    return_games: int = 30
+    return_batches: int = 5  # of games for Monte Carlo, for each policy
+    return_games: int = 40
     horizon: int = 800  # steps after which such a game is left: discount ** 800 is 0.03 %
     starts: int = 500  # whose mean features are the target
 
@@ -68,16 +68,17 @@ class Pong:
         return [int(episodes) for episodes in np.unique(spaced.round())]
 
     def methods(self, scaling: str, number: int) -> dict[str, Any]:
-        """What watches the games; the first has the least-squares sums beside it, for the checks."""
+        """What watches the games; the first bootstrap has the least-squares sums beside it, for the checks."""
         step_size = inferl.Polynomial(self.initials[SCALINGS.index(scaling)], self.decay, self.cap)
         seed = self.seed + number
+        printed = inferl.OnlineBootstrap.as_printed(self.printed_initial, self.n_replicas, seed)
         blocks = inferl.Multipliers(clock=inferl.Blocks())
         return {
             "bootstrap": inferl.OnlineBootstrap(step_size, self.n_replicas, seed=seed),
-            "bootstrap, blocks": inferl.OnlineBootstrap(step_size, self.n_replicas, blocks, seed=seed),
+            "bootstrap, blocks": inferl.OnlineBootstrap(step_size, self.n_replicas, blocks, seed=seed, companion=False),
             "least squares": inferl.LeastSquares(),
             "least squares, i.i.d.": inferl.LeastSquares("none"),
-            "as printed": inferl.OnlineBootstrap.as_printed(self.printed_initial, self.n_replicas, seed),
+            "as printed": replace(printed, companion=False),
         }
 
 
@@ -261,7 +262,7 @@ def run(
     if settings is None:
         settings = Pong(batches=2, games=2, return_batches=2, return_games=6, starts=100) if quick else Pong()
     made_by = provenance(command, settings.seed)
-    made_by["versions"]["ale-py"] = version("ale-py")
+    made_by["versions"]["ale-py"] = ale().__version__
     policies, folder = len(settings.epsilons), output / "games"
     functions: dict[str, tuple[Callable[[Pong, int], Result], int]] = {
         "games": (partial(games_repeat, folder), policies * settings.batches),

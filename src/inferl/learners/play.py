@@ -9,7 +9,17 @@ import numpy as np
 
 from inferl.errors import MissingExtraError
 
-__all__ = ["play", "pong"]
+__all__ = ["ale", "play", "pong"]
+
+
+def ale() -> Any:
+    """Import ale-py, or say how to install it."""
+    try:
+        import ale_py
+        import ale_py.vector_env
+    except ImportError:
+        raise MissingExtraError("ale-py", "atari") from None
+    return ale_py
 
 
 def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0, **options: Any) -> Any:
@@ -17,12 +27,7 @@ def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0, **
 
     Options go to ``AtariVectorEnv`` as they are.
     """
-    try:
-        from ale_py.vector_env import AtariVectorEnv
-    except ImportError:
-        raise MissingExtraError("ale-py", "atari") from None
-
-    env = AtariVectorEnv(
+    env = ale().vector_env.AtariVectorEnv(
         "pong",
         num_envs=environments,
         num_threads=threads,

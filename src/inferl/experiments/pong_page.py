@@ -1,0 +1,189 @@
+"""The page of the Pong study: its words, and the facts that are filled in from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+from inferl.experiments.machinery import Result
+from inferl.experiments.pong_figures import at_the_end
+from inferl.experiments.tables import Columns, count, criteria_table, filled, line, made_by, table
+
+__all__ = ["criteria", "lines", "section"]
+
+SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
+APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
+
+WORDS = """\
+WORDS
+"""
+
+
+def criteria(content: dict[str, Any]) -> list[Result]:
+    """What had to come out, and whether it did."""
+    found = []
+    for features, words in SCALINGS.items():
+        rows = at_the_end(content, features, "least squares")
+        estimates = [row["estimate"] for row in rows]
+        falls = all(one > other for one, other in pairwise(estimates))
+        shown = ", ".join(f"{estimate:.4f}" for estimate in estimates)
+        found.append(line(f"least squares, features {words}: values", "fall with ε", shown, falls))
+        pairs = [(one, other) for one, other in pairwise(rows) if one["epsilon"] >= APART_FROM]
+        rooms = [_room(one, other) for one, other in pairs]
+        shown = ", ".join(
+            f"{one['epsilon']:g} and {other['epsilon']:g}: {room:+.4f}"
+            for (one, other), room in zip(pairs, rooms, strict=True)
+        )
+        what = f"the same: room between neighbours' intervals from ε = {APART_FROM:g} on"
+        found.append(line(what, "above 0", shown, min(rooms, default=0) > 0))
+    score = content["network"]["greedy_score"]
+    found.append(
+        line("greedy score of the shipped network", "at least 19", f"{score['mean']:.1f}", score["mean"] >= 19)
+    )
+    return found
+
+
+def _room(one: Result, other: Result) -> float:
+    """How far an interval lies above another; an infinite one lies above none."""
+    return -inf if one["lower"] is None or other["upper"] is None else float(one["lower"] - other["upper"])
+
+
+def lines(content: dict[str, Any]) -> Iterable[str]:
+    """The values of all policies, for a terminal."""
+    yield f"{'epsilon':<9}{'features':<10}{'method':<24}{'value':>8}  95% interval"
+    for row in content["monte_carlo"]:
+        yield f"{row['epsilon']:<9g}{'':<10}{'Monte Carlo':<24}{row['estimate']:>8.4f}  {_interval(row)}"
+    for features in SCALINGS:
+        for method in dict.fromkeys(row["method"] for row in content["values"]):
+            for row in at_the_end(content, features, method):
+                value = "lost" if row["estimate"] is None else f"{row['estimate']:.4f}"
+                yield f"{row['epsilon']:<9g}{features:<10}{method:<24}{value:>8}  {_interval(row)}"
+    yield "All but Monte Carlo speak of the projected value, which is not the value: the features cannot express it."
+
+
+def section(content: dict[str, Any]) -> Iterable[str]:
+    """The section of the page."""
+    settings = content["settings"]
+    steps = sum(row["steps"] for row in content["games"])
+    yield filled(
+        WORDS,
+        {
+            "criteria": criteria_table(criteria(content)),
+            "games_table": _games(content),
+            "policies_table": _policies(content),
+            "widths_table": _widths(content),
+            "checks_table": _checks(content),
+            "episodes": str(settings["episodes"]),
+            "steps": count(steps),
+            "horizon": str(settings["horizon"]),
+            "return_games": str(content["monte_carlo"][0]["games"]),
+            "unit_initial": f"{settings['initials'][0]:g}",
+            "raw_initial": f"{settings['initials'][1]:g}",
+            "decay": f"{settings['decay']:g}",
+            "printed_initial": f"{settings['printed_initial']:g}",
+            "made_by": made_by(content),
+        },
+    )
+
+
+def _games(content: dict[str, Any]) -> str:
+    rows = [game | features for game, features in zip(content["games"], content["features"], strict=True)]
+    columns: Columns = {
+        "ε": lambda row: f"{row['epsilon']:g}",
+        "score of a game": lambda row: f"{row['score']:.1f} ± {row['score_error']:.1f}",
+        "steps": lambda row: count(row["steps"]),
+        "norm of φ, rms": lambda row: f"{row['norm']:.2f}",
+        "largest": lambda row: f"{row['largest_norm']:.1f}",
+        "units active": lambda row: f"{100 * row['active']:.0f} %",
+        "units never active": lambda row: str(row["dead"]),
+        "effective rank": lambda row: f"{row['effective_rank']:.1f}",
+    }
+    return table(rows, columns)
+
+
+def _policies(content: dict[str, Any]) -> str:
+    """A row a policy: Monte Carlo, and each method with its interval."""
+    rows: list[Result] = [{"ε": f"{row['epsilon']:g}", "Monte Carlo": _shown(row)} for row in content["monte_carlo"]]
+    for features in SCALINGS:
+        for method in ("least squares", "bootstrap", "as printed"):
+            for row, found in zip(rows, at_the_end(content, features, method), strict=True):
+                row[f"{method}, {features}"] = _shown(found)
+    return _plain(rows)
+
+
+def _widths(content: dict[str, Any]) -> str:
+    rows = []
+    for features in SCALINGS:
+        for method, kind in (
+            ("bootstrap", "percentile"),
+            ("bootstrap", "normal"),
+            ("bootstrap, blocks", "percentile"),
+            ("least squares, i.i.d.", "normal"),
+            ("least squares", "normal"),
+        ):
+            row = {"features": features, "method": method, "interval": kind}
+            for found in at_the_end(content, features, method, kind):
+                row[f"ε = {found['epsilon']:g}"] = _width(found)
+            rows.append(row)
+    return _plain(rows)
+
+
+def _checks(content: dict[str, Any]) -> str:
+    """What the checks say of i.i.d. intervals, and whether the fixed point is the value."""
+    rows = []
+    truth = {row["epsilon"]: row for row in content["monte_carlo"]}
+    for features in SCALINGS:
+        for solved in at_the_end(content, features, "least squares"):
+            epsilon = solved["epsilon"]
+            dependence = _check(content, epsilon, features, "least squares, i.i.d.", "dependence")
+            arrived = _check(content, epsilon, features, "bootstrap", "convergence")
+            away = solved["estimate"] - truth[epsilon]["estimate"]
+            rows.append(
+                {
+                    "features": features,
+                    "ε": f"{epsilon:g}",
+                    "dependence: blocks / steps": _verdict(dependence, "×"),
+                    "bootstrap to least squares": _verdict(arrived, "s.e."),
+                    "least squares - Monte Carlo": f"{away:+.4f}",
+                    "in s.e. of both": _in_errors(away, solved, truth[epsilon]),
+                }
+            )
+    return _plain(rows)
+
+
+def _check(content: dict[str, Any], epsilon: float, features: str, method: str, name: str) -> Result | None:
+    wanted = (epsilon, features, method, name)
+    keys = ("epsilon", "features", "method", "name")
+    return next((row for row in content["checks"] if tuple(row[key] for key in keys) == wanted), None)
+
+
+def _verdict(check: Result | None, unit: str) -> str:
+    return "-" if check is None else f"{check['value']:.2f} {unit}, {check['status']}"
+
+
+def _in_errors(difference: float, solved: Result, truth: Result) -> str:
+    """A difference of independent estimates in its standard errors; the interval is nearly that of a normal law."""
+    if None in (solved["lower"], solved["upper"]):
+        return "-"
+    error = ((solved["upper"] - solved["lower"]) ** 2 / 3.92**2 + truth["standard_error"] ** 2) ** 0.5
+    return f"{difference / error:+.1f}"
+
+
+def _plain(rows: list[Result]) -> str:
+    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
+    return table(rows, columns)
+
+
+def _shown(row: Result) -> str:
+    return "lost" if row["estimate"] is None else f"{row['estimate']:.4f} {_interval(row)}"
+
+
+def _interval(row: Result) -> str:
+    bounds = (row["lower"], row["upper"])
+    return "[-∞, ∞]" if None in bounds else f"[{bounds[0]:.4f}, {bounds[1]:.4f}]"
+
+
+def _width(row: Result) -> str:
+    return "-" if None in (row["lower"], row["upper"]) else f"{row['upper'] - row['lower']:.4f}"
