@@ -135,7 +135,8 @@ def _checks(content: dict[str, Any]) -> str:
     rows = []
     truth = {row["epsilon"]: row for row in content["monte_carlo"]}
     for features in SCALINGS:
-        for solved in at_the_end(content, features, "least squares"):
+        independent = at_the_end(content, features, "least squares, i.i.d.")
+        for solved, narrow in zip(at_the_end(content, features, "least squares"), independent, strict=True):
             epsilon = solved["epsilon"]
             dependence = _check(content, epsilon, features, "least squares, i.i.d.", "dependence")
             arrived = _check(content, epsilon, features, "bootstrap", "convergence")
@@ -144,7 +145,8 @@ def _checks(content: dict[str, Any]) -> str:
                 {
                     "features": features,
                     "ε": f"{epsilon:g}",
-                    "dependence: blocks / steps": _verdict(dependence, "×"),
+                    "dependence check of the i.i.d. interval": _verdict(dependence, "×"),
+                    "width, blocks / i.i.d.": _ratio(solved, narrow),
                     "bootstrap to least squares": _verdict(arrived, "s.e."),
                     "least squares - Monte Carlo": f"{away:+.4f}",
                     "in s.e. of both": _in_errors(away, solved, truth[epsilon]),
@@ -169,6 +171,11 @@ def _in_errors(difference: float, solved: Result, truth: Result) -> str:
         return "-"
     error = ((solved["upper"] - solved["lower"]) ** 2 / 3.92**2 + truth["standard_error"] ** 2) ** 0.5
     return f"{difference / error:+.1f}"
+
+
+def _ratio(one: Result, other: Result) -> str:
+    bounds = [row[end] for row in (one, other) for end in ("lower", "upper")]
+    return "-" if None in bounds else f"{(bounds[1] - bounds[0]) / (bounds[3] - bounds[2]):.2f}"
 
 
 def _plain(rows: list[Result]) -> str:

@@ -10,9 +10,9 @@ HEAD = """\
 <!-- Written by `python -m inferl.experiments.page` from docs/results/*.json: change those, not this page. -->
 
 Ramprasad et al., *Online Bootstrap Inference For Policy Evaluation In Reinforcement Learning* (JASA 2022), sections
-5.1 and 5.3 and the supplement; each figure as ours, with what the paper claims, what agrees, what does not, and why.
-`inferl reproduce frozenlake` and `inferl reproduce random-mdp` make the pictures, their tables and the JSON again,
-with the same seeds and so the same numbers (`--quick` takes less than two minutes).
+5.1 to 5.3 and the supplement; each figure as ours, with what the paper claims, what agrees, what does not, and why.
+`inferl reproduce frozenlake`, `inferl reproduce pong` and `inferl reproduce random-mdp` make the pictures, their tables
+and the JSON again, with the same seeds and so the same numbers (`--quick` takes minutes).
 
 Four methods stand in every coverage figure, so that one sees what each erratum of the paper's text does:
 
