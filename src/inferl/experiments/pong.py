@@ -238,7 +238,7 @@ def _checks(settings: Pong, results: list[Result]) -> list[Result]:
         for number, result in enumerate(results)
         for method, checks in result["checks"].items()
         for check in checks
-        if check["status"] != "not available"
+        if check["status"] != "not available" and check["name"] != "ratios"  # which are 1
     ]
 
 
@@ -274,6 +274,7 @@ def run(
     # What is small in a quick run are the settings.
     parts = [Part(name, function, count, count) for name, (function, count) in functions.items()]
     found, counts = run_parts(parts, settings, output / "repeats", quick=quick, processes=processes, only=only)
+    values = _values(settings, found["values"])
     content = {
         "experiment": "pong",
         "provenance": made_by,
@@ -283,7 +284,8 @@ def run(
         "games": _by_policy(settings, found["games"], settings.batches, _games),
         "monte_carlo": _by_policy(settings, found["returns"], settings.return_batches, _monte_carlo),
         "features": _by_policy(settings, found["features"], 1, lambda own: own[0]),
-        "values": _values(settings, found["values"]),
+        "values": [row for row in values if row["episodes"] == settings.episodes],
+        "example": [row for row in values if row["epsilon"] == settings.epsilons[0]],
         "checks": _checks(settings, found["values"]),
         "views": found["views"][0],
     }

@@ -44,15 +44,14 @@ def draw(content: dict[str, Any], folder: Path) -> None:
 def at_the_end(content: dict[str, Any], features: str, method: str, kind: str | None = None) -> list[Result]:
     """The last readings of a method, a row a policy; by default its own kind of interval, the first."""
     own = [row for row in content["values"] if (row["features"], row["method"]) == (features, method)]
-    episodes = content["settings"]["episodes"]
     wanted = kind or (own[0]["kind"] if own else None)
-    return [row for row in own if row["kind"] == wanted and row["episodes"] == episodes]
+    return [row for row in own if row["kind"] == wanted]
 
 
-def _over_episodes(content: dict[str, Any], features: str, method: str, kind: str, policy: int = 0) -> list[Result]:
-    wanted = (content["settings"]["epsilons"][policy], features, method, kind)
-    keys = ("epsilon", "features", "method", "kind")
-    return [row for row in content["values"] if tuple(row[key] for key in keys) == wanted]
+def _over_episodes(content: dict[str, Any], features: str, method: str, kind: str) -> list[Result]:
+    """The readings of the first policy."""
+    wanted = (features, method, kind)
+    return [row for row in content["example"] if (row["features"], row["method"], row["kind"]) == wanted]
 
 
 def _game(content: dict[str, Any], folder: Path) -> None:
@@ -80,7 +79,8 @@ def _game(content: dict[str, Any], folder: Path) -> None:
                 plots.band(right, n, estimate, lower, upper, name, color)
         _monte_carlo_line(right, content["monte_carlo"][0])
         _logarithmic(right)
-        right.set_ylim(*_reach(rows))
+        shown = [row for row in rows if row["method"] == "bootstrap"]  # least squares may be wild where games are few
+        right.set_ylim(*_reach([*shown, content["monte_carlo"][0]]))
         right.set_ylabel("value of the start, greedy policy")
         right.legend(frameon=False, fontsize=6, loc="lower right", handlelength=1.4)
     figures.write(figure, rows, folder, "pong-example")
@@ -92,11 +92,10 @@ def _widths(content: dict[str, Any], folder: Path) -> None:
     rows = []
     for panel, features in zip(axes, TITLES, strict=True):
         curves = {}
-        for (method, kind), name in (METHODS | {("least squares, i.i.d.", "normal"): "l. s., i.i.d."}).items():
+        for (method, kind), name in (METHODS | {("least squares, i.i.d.", "normal"): "least squares, i.i.d."}).items():
             own = _over_episodes(content, features, method, kind)
             rows += own
-            short = name.replace("bootstrap, ", "")
-            curves[short] = [
+            curves[name] = [
                 {"length": row["episodes"], "median_width": row["upper"] - row["lower"]}
                 for row in own
                 if None not in (row["lower"], row["upper"])
@@ -165,11 +164,10 @@ def _bars(axes: Axes, groups: Mapping[str, Sequence[Result]], centre: Mapping[fl
 
 
 def _reach(rows: Sequence[Result]) -> tuple[float, float]:
-    """What an axis should show: all bounds after the first games, in which intervals are wild."""
-    late = [row for row in rows if row["episodes"] >= min(3, rows[-1]["episodes"])]
-    lower, upper = _columns(late, "lower", "upper")
+    """What an axis should show: all these intervals, with room for a legend below."""
+    lower, upper = _columns(rows, "lower", "upper")
     low, high = float(np.nanmin(lower)), float(np.nanmax(upper))
-    return low - 0.3 * (high - low), high + 0.1 * (high - low)
+    return low - 0.6 * (high - low), high + 0.3 * (high - low)
 
 
 def _monte_carlo_line(axes: Axes, row: Result) -> None:

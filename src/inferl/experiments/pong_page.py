@@ -17,7 +17,83 @@ SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
 APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
 
 WORDS = """\
-WORDS
+## Atari Pong, on-policy, with the features of a DQN
+
+A DQN of our own (greedy score <score>; `inferl train-pong --evaluate` measures it again) without its last layer gives
+512 features of a state. Linear TD with them evaluates ε-greedy versions of its policy, from <episodes> games each
+(<steps> steps in all; γ = .99, rewards × 0.1, no sticky actions, up to 30 no-ops before a game). Asked for is the value
+of the start of a game: the mean features of <starts> starts, nearly all of which look the same. Every policy, and Monte
+Carlo, has games of its own, and none was seen while settings were chosen. Step sizes are α₀ t^-<decay> with a cap, α₀ =
+<unit_initial> for features divided by their norm and <raw_initial> for raw ones: of the six tried for each (η of .65
+and .75), those closest to least squares on 12 pilot games of each of three policies, taken in eight times over.
+
+**What an interval is for.** All intervals but Monte Carlo's are for the projected value φ'θ*. That is the value only
+if the features can express it, which nobody knows of 512 units of a network. Monte Carlo (<return_games> other games,
+left after <horizon> steps, when a reward counts γ^<horizon> = 0.03 % of its worth) estimates the value itself, and
+shows how far apart the two are.
+
+<criteria>
+
+### A game, and one run's intervals (the paper's first figure)
+
+![one run](images/reproduction/pong-example.png)
+
+*The paper*: intervals for the start over 100 episodes, quantile and standard error.
+
+*Agrees*: the two kinds, here percentile and normal, are nearly the same.
+
+*Does not*: with this step size the bootstrap of the greedy policy does not arrive in 100 games. It closes in on a
+number below least squares, and the convergence check says so: <greedy_gap> standard errors away. Without a second
+opinion its narrow interval looks finished.
+
+Least squares has its own trouble with games that are all alike: from 6 to 20 games its interval is some ten times as
+wide as before and after. The pilot at which it scores the games of an epoch was found from five games that hardly
+differ, where 512 parameters are fitted to few states. A later game leaves their path, and there the pilot's values are
+several times too large. Once a pilot has seen such games the interval closes again; the estimate is not disturbed.
+
+### Widths, and error bars of the policies (the paper's second figure)
+
+![widths](images/reproduction/pong-widths.png)
+![policies](images/reproduction/pong-policies.png)
+
+<policies_table>
+
+*unit*: features divided by their norm; *raw*: as they are. 95 % intervals: percentile for the bootstrap, normal for
+least squares, Student's for Monte Carlo. *As printed*: the paper's text to the letter, with α₀ = <printed_initial>.
+
+*The paper*: the value falls gradually with ε; policies with some randomness have lower variance than the greedy one.
+
+*Agrees*: the value falls with ε, by every method, and neighbours are told apart.
+
+*Does not*: randomness does not make intervals narrower. At step sizes that come near the fixed point they widen with
+ε, as returns do; the greedy policy, whose games hardly differ (<distinct> distinct returns among <return_games>), has
+about the narrowest. The text as printed has intervals a few times narrower than all others, around numbers that lie
+between the value and the start at 0: it has not arrived anywhere.
+
+Widths after <episodes> games:
+
+<widths_table>
+
+### What the features cannot express, and dependence
+
+![blocks](images/reproduction/pong-blocks.png)
+
+<checks_table>
+
+BLOCKS
+
+### The games and their features
+
+<games_table>
+
+Greedy games visit little, and some units are never active in them. A is nearly singular for every policy (condition
+numbers of 1e8 to 1e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that the
+data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases above it
+has not arrived, and neither step size arrives for every policy.
+
+The games themselves are kept in the folder of a run (about 200 MB), so that a second start plays none of them again.
+
+<made_by>
 """
 
 
@@ -60,13 +136,14 @@ def lines(content: dict[str, Any]) -> Iterable[str]:
             for row in at_the_end(content, features, method):
                 value = "lost" if row["estimate"] is None else f"{row['estimate']:.4f}"
                 yield f"{row['epsilon']:<9g}{features:<10}{method:<24}{value:>8}  {_interval(row)}"
-    yield "All but Monte Carlo speak of the projected value, which is not the value: the features cannot express it."
+    yield "All but Monte Carlo speak of the projected value, which is the value only if the features can express it."
 
 
 def section(content: dict[str, Any]) -> Iterable[str]:
     """The section of the page."""
     settings = content["settings"]
     steps = sum(row["steps"] for row in content["games"])
+    arrived = [row for row in content["checks"] if (row["method"], row["name"]) == ("bootstrap", "convergence")]
     yield filled(
         WORDS,
         {
@@ -75,6 +152,12 @@ def section(content: dict[str, Any]) -> Iterable[str]:
             "policies_table": _policies(content),
             "widths_table": _widths(content),
             "checks_table": _checks(content),
+            "score": f"{content['network']['greedy_score']['mean']:.1f}",
+            "greedy_gap": _gap(content),
+            "distinct": str(content["monte_carlo"][0]["distinct"]),
+            "starts": str(settings["starts"]),
+            "failed": str(sum(check["status"] == "failed" for check in arrived)),
+            "cases": str(len(arrived)),
             "episodes": str(settings["episodes"]),
             "steps": count(steps),
             "horizon": str(settings["horizon"]),
@@ -86,6 +169,12 @@ def section(content: dict[str, Any]) -> Iterable[str]:
             "made_by": made_by(content),
         },
     )
+
+
+def _gap(content: dict[str, Any]) -> str:
+    """How far the bootstrap of the first policy is from least squares, in standard errors."""
+    check = _check(content, content["settings"]["epsilons"][0], "unit", "bootstrap", "convergence")
+    return "?" if check is None else f"{check['value']:.1f}"
 
 
 def _games(content: dict[str, Any]) -> str:
