@@ -89,8 +89,8 @@ chance allows, but with the standard errors of Monte Carlo (up to <largest_error
 *Dependence.* Where features cannot express the value, scores may depend on each other over time, and an interval that
 takes them for independent is then too narrow (as with the random features on the lake, above). Here they do not: no
 length of blocks shows a larger standard error than single steps, the check passes for every i.i.d. interval, and those
-by blocks are even a little narrower. Before the run nobody could know; blocks are the default of least squares, and here
-they cost nothing.
+by blocks are even a little narrower. Before the run nobody could know; blocks are the default of least squares, and
+here they cost nothing.
 
 ### The games and their features
 
@@ -98,8 +98,8 @@ they cost nothing.
 
 Greedy games visit little, and some units are never active in them. A is nearly singular for every policy (condition
 numbers of 1e8 to 1e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
-the data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases above
-it has not arrived, and neither step size arrives for every policy.
+the data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases
+above it has not arrived, and neither step size arrives for every policy.
 
 The games themselves are kept in the folder of a run (about 200 MB), so that a second start plays none of them again.
 
