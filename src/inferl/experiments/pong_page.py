@@ -42,9 +42,9 @@ shows how far apart the two are.
 
 *Agrees*: the two kinds, here percentile and normal, are nearly the same.
 
-*Does not*: with this step size the bootstrap of the greedy policy does not arrive in 100 games. It closes in on a
-number below least squares, and the convergence check says so: <greedy_gap> standard errors away. Without a second
-opinion its narrow interval looks finished.
+*Does not*: with this step size the bootstrap of the greedy policy does not arrive in 100 games. It is
+still on its way to least squares, <greedy_gap> standard errors away, and the convergence check says so. Without that
+second opinion its narrow interval looks finished.
 
 Least squares has its own trouble with games that are all alike: from 6 to 20 games its interval is some ten times as
 wide as before and after. The pilot at which it scores the games of an epoch was found from five games that hardly
@@ -67,8 +67,8 @@ least squares, Student's for Monte Carlo. *As printed*: the paper's text to the 
 
 *Does not*: randomness does not make intervals narrower. At step sizes that come near the fixed point they widen with
 ε, as returns do; the greedy policy, whose games hardly differ (<distinct> distinct returns among <return_games>), has
-about the narrowest. The text as printed has intervals a few times narrower than all others, around numbers that lie
-between the value and the start at 0: it has not arrived anywhere.
+about the narrowest. The text as printed has intervals a few times narrower than all others, around
+numbers that are still near the start at 0.
 
 Widths after <episodes> games:
 
@@ -81,15 +81,15 @@ Widths after <episodes> games:
 <checks_table>
 
 *The projected value is not the value.* For the greedy policy least squares lies <greedy_away> (unit) and
-<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: its interval holds what it is for, and
-misses the value. No check can see this from the inside; Monte Carlo does. For ε > 0 the differences are no larger than
-chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) one of less than about
+<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: its interval speaks of the projected
+value, and misses the value. No check can see this from the inside; Monte Carlo does. For ε > 0 the differences are no
+larger than chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) one of less than about
 <smallest_seen> would not have shown.
 
 *Dependence.* Where features cannot express the value, scores may depend on each other over time, and an interval that
 takes them for independent is then too narrow (as with the random features on the lake, above). Here they do not: no
 length of blocks shows a larger standard error than single steps, the check passes for every i.i.d. interval, and those
-by blocks are even a little narrower. Before the run nobody could know; blocks are the default of least squares, and
+by blocks are about as wide, or narrower. Before the run nobody could know; blocks are the default of least squares, and
 here they cost nothing.
 
 ### The games and their features
@@ -97,7 +97,7 @@ here they cost nothing.
 <games_table>
 
 Greedy games visit little, and some units are never active in them. A is nearly singular for every policy (condition
-numbers of 1e8 to 1e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
+numbers of 4e8 to 2e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
 the data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases
 above it has not arrived, and neither step size arrives for every policy.
 
