@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 __all__ = ["reproduce"]
 
-MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp", "sepsis": "sepsis"}
+MODULES = {"frozenlake": "frozenlake", "random-mdp": "random_mdp", "sepsis": "sepsis", "pong": "pong"}
 
 
 def reproduce(
-    experiment: Annotated[Literal["frozenlake", "random-mdp", "sepsis"], typer.Argument(help="Which one.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, shorter streams: under 2 minutes.")] = False,
+    experiment: Annotated[Literal["frozenlake", "random-mdp", "sepsis", "pong"], typer.Argument(help="Which one.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, shorter streams: minutes.")] = False,
     repeats: Annotated[int | None, typer.Option(min=2, help="Repeats of the coverage; others at most as many.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; default: reproduce-EXPERIMENT.")] = None,
@@ -32,9 +33,12 @@ def reproduce(
     [bold]inferl reproduce random-mdp --repeats 200 --output results[/bold]
 
     [bold]inferl reproduce sepsis --processes 2[/bold]
+
+    [bold]inferl reproduce pong --quick[/bold] (needs the extra atari, and no torch)
     """
     from inferl import plots
     from inferl.experiments.drawing import draw
+    from inferl.experiments.pong_page import lines
 
     with plots.style():  # a missing Matplotlib is said before the work is done, not after it
         pass
@@ -46,9 +50,15 @@ def reproduce(
         folder, quick=quick, repeats=repeats, processes=processes or os.cpu_count() or 1, command=" ".join(words)
     )
     draw(content, folder)
-    typer.echo(f"{'method':<42}{'length':>8}  {'interval':<11}{'coverage':>8}  95% binomial")
+    for line in lines(content) if experiment == "pong" else _coverages(content):
+        typer.echo(line)
+    typer.echo(f"Pictures, tables and results: {folder}")
+
+
+def _coverages(content: dict[str, Any]) -> Iterator[str]:
+    """Coverage of each method, for a terminal."""
+    yield f"{'method':<42}{'length':>8}  {'interval':<11}{'coverage':>8}  95% binomial"
     for cell in content["coverage"]:
         low, high = cell["binomial_95"]
         name = f"{cell['method']:<42}{cell['length']:>8}  {cell['kind']:<11}"
-        typer.echo(f"{name}{cell['coverage']:>8.3f}  [{low:.3f}, {high:.3f}]")
-    typer.echo(f"Pictures, tables and results: {folder}")
+        yield f"{name}{cell['coverage']:>8.3f}  [{low:.3f}, {high:.3f}]"

@@ -30,15 +30,12 @@ def train_pong(
     from rich.console import Console
 
     from inferl.errors import MissingExtraError
+    from inferl.learners.play import ale, play
 
     console = Console(highlight=False)
-    try:
-        import ale_py  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("ale-py", "atari") from None
+    ale()
     if evaluate:
         from inferl.learners.network import PongNetwork
-        from inferl.learners.play import play
 
         network = PongNetwork.shipped()
         scores = play(lambda frames: network.action_values(frames).argmax(axis=1), games, seed=seed)

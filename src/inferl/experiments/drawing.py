@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inferl.experiments import figures, sepsis_figures
+from inferl.experiments import figures, pong_figures, sepsis_figures
 from inferl.experiments.machinery import Result
 from inferl.experiments.summaries import select
 
@@ -15,7 +15,12 @@ __all__ = ["draw"]
 
 def draw(content: dict[str, Any], folder: Path) -> None:
     """Draw all figures of a study into a folder."""
-    families = {"frozenlake": _frozenlake, "random-mdp": _random_mdp, "sepsis": sepsis_figures.draw}
+    families = {
+        "frozenlake": _frozenlake,
+        "random-mdp": _random_mdp,
+        "sepsis": sepsis_figures.draw,
+        "pong": pong_figures.draw,
+    }
     families[content["experiment"]](content, folder)
 
 

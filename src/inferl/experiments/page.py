@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferl.experiments import sepsis_page
+from inferl.experiments import pong_page, sepsis_page
 from inferl.experiments.drawing import draw
 from inferl.experiments.machinery import Result
 from inferl.experiments.summaries import select
@@ -38,7 +38,13 @@ IMAGES = DOCS / "images" / "reproduction"
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [HEAD]
-    for name, sections in (("frozenlake", _frozenlake), ("random_mdp", _random_mdp), ("sepsis", sepsis_page.section)):
+    families = {
+        "frozenlake": _frozenlake,
+        "pong": pong_page.section,
+        "random_mdp": _random_mdp,
+        "sepsis": sepsis_page.section,
+    }
+    for name, sections in families.items():
         path = results / f"{name}.json"
         if path.exists():
             parts += sections(json.loads(path.read_text()))
@@ -49,6 +55,8 @@ def criteria(content: dict[str, Any]) -> list[Result]:
     """What had to come out, and whether it did."""
     if content["experiment"] == "sepsis":
         return sepsis_page.criteria(content)
+    if content["experiment"] == "pong":
+        return pong_page.criteria(content)
     if content["experiment"] == "frozenlake":
         nominal = [("bootstrap", 250), ("least squares", 50)]
         cost = content["cost"]

@@ -10,11 +10,12 @@ HEAD = """\
 <!-- Written by `python -m inferl.experiments.page` from docs/results/*.json: change those, not this page. -->
 
 Ramprasad et al., *Online Bootstrap Inference For Policy Evaluation In Reinforcement Learning* (JASA 2022), sections
-5.1, 5.3 and 5.4 and the supplement; each figure as ours, with what the paper claims, what agrees, what does not, and
-why. `inferl reproduce frozenlake`, `random-mdp` and `sepsis` make the pictures, their tables and the JSON again, with
-the same seeds and so the same numbers (`--quick` takes less than two minutes).
+5.1 to 5.4 and the supplement; each figure as ours, with what the paper claims, what agrees, what does not, and why.
+`inferl reproduce frozenlake`, `pong`, `random-mdp` and `sepsis` make the pictures, their tables and the JSON again,
+with the same seeds and so the same numbers (`--quick` takes minutes).
 
-Four methods stand in the coverage figures of these two, so that one sees what each erratum of the paper's text does:
+Four methods stand in the coverage figures of FrozenLake and the random MDP, so that one sees what each erratum of the
+paper's text does:
 
 - **as printed**: the text to the letter. Multipliers uniform on 1 ∓ 1/√3, said to have variance 1 (it is 1/9); the
   average of all iterates from the first step; step sizes α₀ t^(-3/4), no cap. (Two more misprints, the sign of the

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PongNetwork", "card"]
+__all__ = ["Frames", "PongNetwork", "card"]
 
 Singles = NDArray[np.float32]
 Frames = NDArray[np.uint8]
@@ -51,24 +51,30 @@ class PongNetwork:
 
     def features(self, frames: Frames) -> Singles:
         """The 512 units before the action values."""
-        x: Singles = np.multiply(frames, np.float32(1 / 255), dtype=np.float32)
+        # Channels last: the rows of a patch are then long stretches of memory.
+        x: Singles = np.multiply(frames.transpose(0, 2, 3, 1), np.float32(1 / 255), dtype=np.float32, order="C")
         for layer, stride in ((0, 4), (2, 2), (4, 1)):
             x = _convolved(x, self.weights[f"body.{layer}.weight"], self.weights[f"body.{layer}.bias"], stride)
-        flat = x.reshape(len(x), -1)
+        flat = x.transpose(0, 3, 1, 2).reshape(len(x), -1)
         units: Singles = np.maximum(flat @ self.weights["body.7.weight"].T + self.weights["body.7.bias"], 0)
         return units
 
     def action_values(self, frames: Frames) -> Singles:
         """The value of each of the 6 actions."""
-        return self.features(frames) @ self.weights["head.weight"].T + self.weights["head.bias"]
+        return self.values_of(self.features(frames))
+
+    def values_of(self, features: Singles) -> Singles:
+        """The action values of states whose features are known."""
+        values: Singles = features @ self.weights["head.weight"].T + self.weights["head.bias"]
+        return values
 
 
 def _convolved(x: Singles, weight: Singles, bias: Singles, stride: int) -> Singles:
-    """Convolve (N, C, H, W) and cut at 0, as one matrix product over all patches."""
+    """Convolve (N, H, W, C) and cut at 0, as one matrix product over all patches."""
     size = weight.shape[-1]
-    patches = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
-    n, channels, height, width = patches.shape[:4]
-    rows = patches.transpose(0, 2, 3, 1, 4, 5).reshape(n * height * width, channels * size * size)
-    y = rows @ weight.reshape(len(weight), -1).T + bias
-    convolved: Singles = np.maximum(y, 0).reshape(n, height, width, -1).transpose(0, 3, 1, 2)
-    return convolved
+    patches = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(1, 2))[:, ::stride, ::stride]
+    n, height, width, channels = patches.shape[:4]
+    rows = patches.transpose(0, 1, 2, 4, 5, 3).reshape(n * height * width, size * size * channels)
+    y: Singles = rows @ weight.transpose(2, 3, 1, 0).reshape(size * size * channels, -1)
+    y += bias
+    return np.maximum(y, 0, out=y).reshape(n, height, width, -1)

@@ -7,20 +7,34 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["play", "pong"]
+from inferl.errors import MissingExtraError
+
+__all__ = ["ale", "play", "pong"]
 
 
-def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0) -> Any:
-    """Make Atari Pong as a vector environment: 4 stacked 84 x 84 frames, random no-op starts."""
-    from ale_py.vector_env import AtariVectorEnv
+def ale() -> Any:
+    """Import ale-py, or say how to install it."""
+    try:
+        import ale_py
+        import ale_py.vector_env
+    except ImportError:
+        raise MissingExtraError("ale-py", "atari") from None
+    return ale_py
 
-    env = AtariVectorEnv(
+
+def pong(environments: int, seed: int, sticky: float = 0.0, threads: int = 0, **options: Any) -> Any:
+    """Make Atari Pong as a vector environment: 4 stacked 84 x 84 frames, random no-op starts.
+
+    Options go to ``AtariVectorEnv`` as they are.
+    """
+    env = ale().vector_env.AtariVectorEnv(
         "pong",
         num_envs=environments,
         num_threads=threads,
         repeat_action_probability=sticky,
         noop_max=30,
         use_fire_reset=False,
+        **options,
     )
     env.reset(seed=seed)
     return env
