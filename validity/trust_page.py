@@ -29,8 +29,8 @@ PICTURE = """\
 relaxation times](images/validity.png)
 
 How often 95 % intervals held the truth, in per cent; each square is the lowest over lengths and targets. White is
-right, red too narrow (or not arrived yet), blue too wide. The relaxation time of a problem is how long its chain
-remembers where it was.
+right, red too narrow (or not arrived yet), blue too wide, grey not measured. The relaxation time of a problem is
+how long its chain remembers where it was.
 """
 
 CRITERIA = """\
@@ -240,6 +240,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
             if cell["method"] in methods and least <= cell["relaxation_times"] < most:
                 at = problems.index(cell["problem"]), methods.index(cell["method"])
                 worst[at] = np.fmin(worst[at], cell["coverage"]["share"])
+        axis.set_facecolor("0.88")  # not measured
         image = axis.imshow(100 * worst, cmap="RdBu", norm=TwoSlopeNorm(95, 40, 100), aspect="auto")
         for (row, column), value in np.ndenumerate(worst):
             if not np.isnan(value):
