@@ -117,14 +117,12 @@ class Moments(InPlace):
             sums[level] += along.sum(axis=0)
         return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
 
-    def spread(self) -> Floats:
-        """Centred sums of squares of each parameter's g, for each level: (J, p)."""
-        squares, sums = np.einsum("jpp->jp", self.outer).copy(), self.total.copy()
-        for level in np.flatnonzero(self.waiting):
-            rows = self.gathered[level, : self.waiting[level]]
-            squares[level] += np.einsum("gp,gp->p", rows, rows)
-            sums[level] += rows.sum(axis=0)
-        return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
+    def spread(self, level: int) -> Floats:
+        """Centred sums of squares of each parameter's g at one level: (p,)."""
+        rows = self.gathered[level, : self.waiting[level]]
+        squares = np.diagonal(self.outer[level]) + np.einsum("gp,gp->p", rows, rows)
+        sums = self.total[level] + rows.sum(axis=0)
+        return np.asarray(squares - sums**2 / max(int(self.blocks[level]), 1))
 
     def products(self, directions: Floats, level: int) -> Floats:
         """Centred sums of products of h . g at one level, for all pairs of directions h (k, p): (k, k)."""
@@ -274,24 +272,28 @@ def choose_level(rate: Floats, blocks: Integers) -> Integers:
 def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
     """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
     n_levels = max(len(moments.count) for moments in kept)
-    squares, spread = np.zeros((n_levels, len(influence))), np.zeros((n_levels, influence.shape[1]))
+    squares = np.zeros((n_levels, len(influence)))
     blocks, freedom = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
     for moments in kept:
         j = len(moments.count)
         squares[:j] += moments.centred(n * influence)
-        spread[:j] += moments.spread()
         blocks[:j] += moments.blocks
         freedom[:j] += moments.freedom
-    steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1))[:, None]
-    rate, spread = np.maximum(squares, 0.0) / steps, spread / steps
-    noisy = spread[0] > 0
-    growth = (spread[:, noisy] / spread[0, noisy]).mean(axis=1) if noisy.any() else np.ones(n_levels)
-    slowness = growth[max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0)]
-    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), n / max(float(slowness), 1.0))
+    steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1)).astype(np.float64)
+    rate = np.maximum(squares, 0.0) / steps[:, None]
+    effective = n / _slowness(kept, max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0), steps)
+    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), effective)
     used = 0 * levels.chosen if single_steps else levels.chosen
     error = np.sqrt(rate[used, np.arange(len(influence))] / n)
     error = error if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
     return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
+
+
+def _slowness(kept: list[Moments], level: int, steps: Floats) -> float:
+    """How many steps one independent score stands for: the growth of all parameters' variance rates up to a level."""
+    single, long = (sum(moments.spread(j) for moments in kept if j < len(moments.count)) / steps[j] for j in (0, level))
+    noisy = single > 0
+    return max(float((long[noisy] / single[noisy]).mean()), 1.0) if noisy.any() else 1.0
 
 
 def correlation(kept: list[Moments], influence: Floats, level: int) -> Floats:
