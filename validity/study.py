@@ -96,8 +96,17 @@ def provenance(seed: int) -> dict[str, Any]:
 
 
 def write_results(name: str, content: dict[str, Any]) -> Path:
-    """Write the study's JSON and remove its partial file."""
+    """Write the study's JSON, a line an entry, and remove its partial file."""
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(_as_lines(content))
     (RESULTS / f"{name}.partial.jsonl").unlink(missing_ok=True)
     return path
+
+
+def _as_lines(content: dict[str, Any]) -> str:
+    entries = []
+    for key, value in content.items():
+        rows = [json.dumps(entry) for entry in value] if isinstance(value, list) else []
+        body = "[\n  " + ",\n  ".join(rows) + "\n ]" if rows else json.dumps(value)
+        entries.append(f"{json.dumps(key)}: {body}")
+    return "{\n " + ",\n ".join(entries) + "\n}\n"
