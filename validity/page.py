@@ -31,7 +31,8 @@ or two mean nothing.
 - **Least squares** (the default) has nothing to be set and allows for dependence. It needs a stream that is long
   against the time the process takes to forget where it was: 250 relaxation times and it is right, 50 and it is a few
   points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the
-  stream is worth, from how slowly features and scores change.
+  stream is worth, from how slowly features and scores change. Off-policy far fewer steps may count than there are, and
+  no check is sure to tell (Baird's star below).
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.
