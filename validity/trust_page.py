@@ -51,8 +51,8 @@ What is behind the lines that are not met:
   thousand steps are about 20 that count. No check tells: the effective sample size of the ratios is 14 % of the
   steps, and it is that of all states, not of the one that matters.
 - **Fewer than 50 relaxation times, the lazy ring of 100.** The length check fires in all runs at 10 000 steps, and in
-  68 to 85 % of the misses at 30 000. Features are looked at in 32 to 64 stretches; when there are many, each is too short to show
-  the whole memory.
+  68 to 85 % of the misses at 30 000. Features are looked at in 32 to 64 stretches; when there are many, each is too
+  short to show the whole memory.
 - **The band of the bootstrap at 10 000 steps.** With step sizes this large for a table of 50 states the replicas
   spread too much, band or not.
 """
