@@ -8,7 +8,11 @@ from inferl.rows import Floats, Integers
 
 __all__ = ["fingerprint"]
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN, SILVER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+FINISHER = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
 WHOLE = 1 << 64
 
 
@@ -24,13 +28,10 @@ def fingerprint(step: Integers, stream: Integers, rewards: Floats) -> int:
     >>> fingerprint(step, stream, rewards[::-1]) == whole
     False
     """
-    place = _mixed(step.astype(np.uint64) * GOLDEN + _mixed(stream.astype(np.uint64)))
-    bits = np.ascontiguousarray(rewards + 0.0).view(np.uint64)  # + 0.0: there is a negative zero
-    return int(_mixed(place ^ bits).sum(dtype=np.uint64)) % WHOLE
-
-
-def _mixed(words: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-    """Spread every bit over the word (the finisher of splitmix64)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
+    words = (rewards + 0.0).view(np.uint64)  # + 0.0: there is a negative zero
+    words ^= step.astype(np.uint64) * GOLDEN + stream.astype(np.uint64) * SILVER
+    for shift, factor in FINISHER:  # spreads every bit over the word (splitmix64)
+        words ^= words >> shift
+        words *= factor
+    words ^= words >> np.uint64(31)
+    return int(words.sum(dtype=np.uint64)) % WHOLE

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "InPlace", "Integers", "Rows", "shared"]
+__all__ = ["Bools", "Floats", "InPlace", "Integers", "Rows", "lengthened", "shared"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -67,6 +67,15 @@ class Rows:
         for name in _names(type(self))[1]:
             object.__setattr__(new, name, columns[name] if name in columns else getattr(self, name))
         return new
+
+
+def lengthened(x: Floats, length: int) -> Floats:
+    """Extend the last axis by zeros (`np.pad` takes longer than a reading should)."""
+    if x.shape[-1] == length:
+        return x
+    longer = np.zeros((*x.shape[:-1], length))
+    longer[..., : x.shape[-1]] = x
+    return longer
 
 
 class InPlace:

@@ -9,7 +9,7 @@ import numpy as np
 
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 from inferl.increments import Increments
-from inferl.rows import Floats, Integers
+from inferl.rows import Floats, Integers, lengthened
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
 from inferl.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
@@ -86,7 +86,7 @@ class Algorithm:
 
     def pad(self, target: Floats) -> Floats:
         """Extend targets (k, d) by zeros to (k, p)."""
-        return np.pad(target, ((0, 0), (0, self.n_parameters - target.shape[1])))
+        return lengthened(target, self.n_parameters)
 
     def state_vector(self, state: int) -> Floats:
         """Turn the number of a state into a target (d,)."""
