@@ -7,11 +7,12 @@ import pytest
 
 from inferl.algorithms import TD, EmphaticTD, Field
 from inferl.bootstrap import OnlineBootstrap
-from inferl.diagnostics import Check, RatioSummary, Report, ratios
+from inferl.diagnostics import Check, Report, ratios
 from inferl.environments import two_state_chain
 from inferl.evaluator import Evaluator
 from inferl.least_squares import LeastSquares
 from inferl.multipliers import Blocks, Multipliers
+from inferl.ratios import RatioSummary
 from inferl.step_sizes import Polynomial
 from inferl.transitions import Transitions
 

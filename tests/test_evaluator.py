@@ -261,6 +261,7 @@ def test_report_says_what_it_speaks_of() -> None:
         "convergence",
         "dependence",
         "length",
+        "rarity",
         "ratios",
         "identification",
     }

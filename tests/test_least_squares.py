@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from checks import assert_same_bits
@@ -87,7 +89,8 @@ def test_episode_sums_close_where_episodes_end() -> None:
 
 def level_by_the_rule(rate: Floats, blocks: Integers) -> int:
     """The words of docs/method.md, as they stand."""
-    for j in range(len(blocks)):
+    alternating = rate[1] < rate[0] * (1 - 3 / np.sqrt(blocks[1]))
+    for j in range(round(np.log2(blocks[0]) / 3) if alternating else 0, len(blocks)):
         above = [k for k in range(j + 1, len(blocks)) if blocks[k] >= 8]
         if all(rate[k] <= rate[j] * (1 + 1.25 * np.sqrt(2 / blocks[k])) for k in above):
             return j + 1 if j + 1 < len(blocks) and blocks[j + 1] >= 6 else j
@@ -99,15 +102,19 @@ def test_level_choice_is_the_rule() -> None:
     blocks = np.array([3000 // 2**j for j in range(10)])
     rates = np.exp(rng.normal(size=(10, 500)) * 0.3).cumsum(axis=0)
     rates[:, ::2] = np.exp(rng.normal(size=(10, 250)) * 0.02)
+    rates[0, ::10] *= 2.0  # neighbours that tend to opposite signs
     chosen = choose_level(rates, blocks)
     expected = [level_by_the_rule(rates[:, i], blocks) for i in range(500)]
     assert chosen.tolist() == expected
     assert len(set(expected)) > 4
 
 
-def test_standard_error_is_the_formula() -> None:
+@pytest.mark.parametrize("rare", [False, True])
+def test_standard_error_is_the_formula(rare: bool) -> None:
     """448 rows: an epoch of 256 and 192 rows of the next, both scored with the solution at 256."""
     data, target = PROBLEM.sample(448, seed=8), PROBLEM.features[0]
+    if rare:
+        data = replace(data, rewards=data.rewards + 30.0 * (np.arange(448) % 90 == 0))
     phi, dphi = data.features, data.features - data.discounts[:, None] * data.next_features
     u = data.ratios[:, None] * phi
     pilot = np.linalg.solve(u[:256].T @ dphi[:256], data.rewards[:256] @ u[:256])
@@ -127,8 +134,16 @@ def test_standard_error_is_the_formula() -> None:
     level = level_by_the_rule(np.array(rate), np.array(blocks))
     error = np.sqrt(rate[level] / 448)
     interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
-    assert interval.standard_error == pytest.approx(error, rel=1e-9)
-    assert interval.width == pytest.approx(2 * error * stats.t.ppf(0.95, freedom[level]), rel=1e-9)
+    assert interval.standard_error == pytest.approx(error, rel=1e-8)  # the ridge of A
+    # The shortest blocks of which there are fewer than 128: of 4 rows in the first epoch, of 2 in the second.
+    variance, fourth = 0.0, 0.0
+    for g in (scores[:256].reshape(64, 4).sum(axis=1), scores[256:].reshape(96, 2).sum(axis=1)):
+        g -= g.mean()
+        variance += np.sum(g**2)
+        fourth += np.sum(g**4) - 3 * np.sum(g**2) ** 2 / len(g)
+    fewer = 2 / (2 / freedom[level] + max(fourth, 0.0) / variance**2)
+    assert (fewer < freedom[level]) == rare
+    assert interval.width == pytest.approx(2 * error * stats.t.ppf(0.95, fewer), rel=1e-8)
 
 
 def test_first_epoch_is_scored_at_its_own_solution() -> None:

@@ -1,6 +1,6 @@
 """Where may an interval be trusted? Coverage against exact truth: problems x methods x lengths.
 
-    python validity/trust.py [--quick] [--processes 2] [--seed 51000]
+    python validity/trust.py [--quick] [--processes 2] [--seed 52000]
 
 All intervals are at 95 %. Coverage at fixed lengths, with what the checks said; anytime intervals under 100 looks;
 differences of two policies; bands over all states. Writes validity/results/trust.json (trust-quick.json); stopped and
@@ -36,14 +36,14 @@ from problems import PROBLEMS, problem
 from scipy.special import ndtri
 from study import Result, clopper_pearson, provenance, repeat, write_results
 
-SEED = 51_000
+SEED = 52_000
 TRUSTED, DOUBTFUL = 250, 50  # relaxation times
 PARTS = {
     # longest first, so that processes end together: function, repeats, repeats in one job, longest stream
     "anytime": (looked_at, 400, 20, 10**7),
     "bootstraps": (bootstrapped, 400, 20, 30_000),
     "bands": (banded, 400, 20, 10**7),
-    "least squares": (solved, 400, 50, 10**7),
+    "least squares": (solved, 1000, 50, 10**7),
     "differences": (differing, 400, 20, 10**7),
     "offline": (resampled, 200, 50, 10_000),
     "iterates": (iterated, 400, 200, 30_000),

@@ -25,6 +25,7 @@ FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
 FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
 CLEARLY = 1.25  # standard errors: what a level must exceed a lower one by to overrule it; docs/validity.md says why
+ALTERNATING = 3  # standard errors by which the correlation of neighbours must be negative
 
 
 @dataclass(eq=False)
@@ -253,13 +254,14 @@ def choose_level(rate: Floats, blocks: Integers) -> Integers:
     """Choose, for each of k targets, the shortest blocks beyond which the variance rate no longer grows.
 
     `rate` (J, k) is the variance rate at block length 2^j. The smallest level is taken whose rate no higher level
-    clearly exceeds; then one level higher for safety, if it has enough blocks.
+    clearly exceeds; then one level higher for safety, if it has enough blocks. Where scores alternate the rate falls
+    with the length instead, and blocks of fewer than n^(1/3) steps are passed over.
     """
     tested = int(np.sum(blocks >= FEWEST_TESTED))
     chosen = np.zeros(rate.shape[1], np.int64)
     for target in range(rate.shape[1]):
         v = rate[:, target]
-        level = 0
+        level = _shortest(v, blocks)
         while level + 1 < tested and any(
             v[above] > v[level] * (1 + CLEARLY * np.sqrt(2 / blocks[above])) for above in range(level + 1, tested)
         ):
@@ -267,6 +269,13 @@ def choose_level(rate: Floats, blocks: Integers) -> Integers:
         higher = level + 1
         chosen[target] = higher if higher < len(blocks) and blocks[higher] >= FEWEST_USED else level
     return chosen
+
+
+def _shortest(v: Floats, blocks: Integers) -> int:
+    """Lowest level to be considered; pairs tell at once whether neighbours tend to opposite signs."""
+    if len(v) < 2 or v[1] >= v[0] * (1 - ALTERNATING / np.sqrt(max(blocks[1], 1))):
+        return 0
+    return round(float(np.log2(blocks[0])) / 3)
 
 
 def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:

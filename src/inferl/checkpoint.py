@@ -22,7 +22,7 @@ from inferl.errors import CheckpointCorruptError, CheckpointError, CheckpointVer
 __all__ = ["read_checkpoint", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 2
+VERSION = 3
 
 # What NumPy, zipfile and JSON raise between them when bytes are missing or changed.
 _DAMAGES = (

@@ -15,18 +15,19 @@ from inferl.algorithms import Algorithm, EmphaticTD
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
-from inferl.rows import Floats, Integers
+from inferl.ratios import RatioSummary
+from inferl.rows import Floats
 
-__all__ = ["Check", "RatioSummary", "Report", "checks"]
+__all__ = ["Check", "Report", "checks"]
 
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
 MANY = 1000  # independent steps that need not be told apart any more
 FEWEST_EFFECTIVE = 150  # independent steps that a stream should be worth; docs/validity.md says why
+FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
-TAIL = 32  # powers of 2 by which ratios are counted
 
 
 @dataclass(frozen=True)
@@ -98,68 +99,6 @@ class Report:
         return "\n".join([str(bare), *facts, "checks", *(f"  {check}" for check in self.checks)])
 
 
-@dataclass(frozen=True, eq=False)
-class RatioSummary:
-    """Moments and tails of the importance ratios, a column a target policy.
-
-    Row i of `tails` counts the ratios in [2^(i - 17), 2^(i - 16)), the first also smaller ones, the last larger ones.
-    """
-
-    n: int = 0
-    total: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
-    squares: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
-    largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
-    tails: Integers = field(default_factory=lambda: np.zeros((TAIL, 1), np.int64))  # (TAIL, m)
-    discount: float = 0.0  # the largest seen
-
-    def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
-        """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
-        discount = max(self.discount, float(discounts.max()))
-        column = ratios if ratios.ndim == 2 else ratios[:, None]
-        ones = bool((column == 1).all())
-        if ones and self._whole:  # on-policy: counting is exact, whatever the order
-            more = np.full(column.shape[1], float(len(column)))
-            total, squares = self.total + more, self.squares + more
-        else:
-            total, squares = _added(self.total, column), _added(self.squares, column**2)
-        return RatioSummary(
-            self.n + len(column),
-            total,
-            squares,
-            np.maximum(self.largest, column.max(axis=0)),
-            self.tails + (len(column) * _tails(column[:1]) if ones else _tails(column)),
-            discount,
-        )
-
-    @property
-    def effective(self) -> Floats:
-        """Effective sample size (sum rho)^2 / sum rho^2, as a share of the transitions."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.total**2 / (self.n * self.squares))
-
-    @property
-    def largest_share(self) -> Floats:
-        """Part of the whole weight that the largest ratio has."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.largest / self.total)
-
-    @property
-    def _whole(self) -> bool:
-        """Whether only whole numbers have been added so far."""
-        return bool((self.total % 1 == 0).all() and (self.squares % 1 == 0).all())
-
-    def plus(self, other: RatioSummary) -> RatioSummary:
-        """Add the moments of two streams."""
-        return RatioSummary(
-            self.n + other.n,
-            self.total + other.total,
-            self.squares + other.squares,
-            np.maximum(self.largest, other.largest),
-            self.tails + other.tails,
-            max(self.discount, other.discount),
-        )
-
-
 def checks(
     algorithm: Algorithm,
     method: OnlineBootstrap | LeastSquares,
@@ -181,22 +120,10 @@ def checks(
         arrived,
         dependence(solved, allowed_for),
         length(interval, reading, solved),
+        rarity(solved),
         ratios(seen_ratios, isinstance(algorithm, EmphaticTD)),
         identification(solved),
     )
-
-
-def _added(total: Floats, rows: Floats) -> Floats:
-    """Add rows one after the other: no other order, or the bits would depend on how the stream was cut."""
-    start = np.broadcast_to(total, (1, rows.shape[1]))
-    return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
-
-
-def _tails(ratios: Floats) -> Integers:
-    """Count ratios (T, m) by their power of 2."""
-    row = np.clip(np.frexp(ratios)[1] + TAIL // 2, 0, TAIL - 1)
-    row[ratios == 0] = 0
-    return np.stack([np.bincount(column, minlength=TAIL) for column in row.T], axis=1)
 
 
 def divergence(message: str | None) -> Check:
@@ -316,6 +243,25 @@ def length(
         f"the stream moves slowly: its {n} steps are worth {effective:.0f} independent ones, fewer than "
         f"{FEWEST_EFFECTIVE}, and the interval may be too narrow",
         effective,
+        "collect more data",
+    )
+
+
+def rarity(reading: LeastSquaresReading | None) -> Check:
+    """Whether the width rests on more than a few rare steps with large scores."""
+    name = "rarity"
+    if reading is None or not len(reading.decisive):
+        return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
+    fewest = float(np.min(reading.decisive))
+    if fewest >= FEWEST_DECISIVE:
+        words = f"about {fewest:.0f}" if fewest < MANY else f"more than {MANY}"
+        return Check(name, "passed", f"the width rests on {words} steps", fewest)
+    return Check(
+        name,
+        "failed",
+        f"the width rests on about {fewest:.0f} of {reading.n} steps, fewer than {FEWEST_DECISIVE}: what is rare here "
+        "has hardly happened yet, and the interval may be too narrow",
+        fewest,
         "collect more data",
     )
 

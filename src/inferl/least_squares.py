@@ -20,13 +20,14 @@ from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.occupancy import Occupancy
-from inferl.rows import Floats, InPlace
+from inferl.rows import Floats, InPlace, lengthened
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
 from inferl.vectors import Sparse, Vectors, dense
+from inferl.witnesses import Witnesses, decisive_steps
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
@@ -34,6 +35,7 @@ Blocks = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 SHORTEST_EPOCH = 256
+NOTHING = np.zeros(0)
 
 
 @dataclass(eq=False)
@@ -52,6 +54,7 @@ class LeastSquaresState(InPlace):
     buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
     buffer_clock: Clock | None
     previous: Moments | None
+    witnesses: Witnesses  # of the previous epoch
     current: Blocks
 
 
@@ -67,6 +70,7 @@ class LeastSquaresReading(NamedTuple):
     unseen: int  # parameters that no increment has named
     n: int
     effective: float = np.inf  # independent steps that the stream is worth, by its features and by its scores
+    decisive: Floats = NOTHING  # (k,) steps that the width rests on; none for episode blocks
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at the longest blocks in use
 
     def scores(self) -> Floats:
@@ -110,6 +114,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=None,
+            witnesses=Witnesses.none(0),
             current=Cascade.empty(1, 0),
         )
 
@@ -153,13 +158,16 @@ class LeastSquares:
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
         outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
         room = state.coordinates.room
-        blocks = self._score_buffer(state, _padded(theta, room)) if state.buffer is not None else state.current
+        blocks = self._score_buffer(state, lengthened(theta, room)) if state.buffer is not None else state.current
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
-        along = np.pad(influence, ((0, 0), (0, room - p)))
+        along = lengthened(influence, room)
+        decisive = NOTHING
         if isinstance(blocks, EpisodeSums):
             levels, error, freedom = None, *episode_error(kept, along, blocks.closed)
         else:
             levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
+            decisive = decisive_steps([state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
+            freedom = 2 / (2 / freedom + 1 / decisive)  # a variance from rare scores is itself less certain
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         unseen, condition = targets.shape[1] - p, factored.condition()
         together: tuple[Floats, ...] = ()
@@ -169,7 +177,7 @@ class LeastSquares:
         estimate = inside[:, :p] @ theta
         effective = min(state.occupancy.effective(), np.inf if levels is None else levels.effective)
         return LeastSquaresReading(
-            estimate, error, freedom, outside, levels, condition, unseen, state.n, effective, together
+            estimate, error, freedom, outside, levels, condition, unseen, state.n, effective, decisive, together
         )
 
     def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
@@ -198,13 +206,16 @@ class LeastSquares:
             own_matrix, own_vector = state.sums.total()
             matrix[np.ix_(place, place)] += own_matrix
             vector[place] += own_vector
-        pilot = _padded(Factored(matrix).solve(vector), room) if one.n + other.n else vector
+        pilot = lengthened(Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
+        seen: list[Witnesses] = []
         ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
             blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
-            known += [moments.moved(place, room) for moments in (state.previous, blocks.moments) if moments is not None]
+            moments = blocks.moments
+            known += [part.moved(place, room) for part in (state.previous, moments) if part is not None]
+            seen += [part.moved(place, room) for part in (state.witnesses, Witnesses.of(moments))]
             ended.append(blocks)
         n = one.n + other.n
         visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
@@ -221,6 +232,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=Moments.pooled(known),
+            witnesses=max(seen, key=lambda part: part.steps),
             current=current,
         )
 
@@ -231,20 +243,22 @@ class LeastSquares:
         if more > 0:
             state.sums = state.sums.widened(more)
             state.occupancy = state.occupancy.widened(more)
-            state.pilot = np.pad(state.pilot, (0, more))
+            state.pilot = lengthened(state.pilot, state.coordinates.room)
             state.previous = state.previous and state.previous.widened(more)
+            state.witnesses = state.witnesses.widened(more)
             state.current = state.current.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
         """Renew the pilot; the current moments become the previous ones."""
         p, room = len(state.coordinates), state.coordinates.room
         matrix, vector = state.sums.total()
-        state.pilot = _padded(Factored(matrix[:p, :p]).solve(vector[:p]), room)
+        state.pilot = lengthened(Factored(matrix[:p, :p]).solve(vector[:p]), room)
         if state.buffer is not None:
             state.current = self._score_buffer(state, state.pilot)
             state.buffer = state.buffer_clock = None
         state.epoch_end = 2 * (state.epoch_end or _first_end(p))
-        state.previous = state.current.moments.settled()
+        moments = state.current.moments
+        state.previous, state.witnesses = moments.settled(), Witnesses.of(moments)
         state.current = state.current.next_epoch(_n_levels(state.epoch_end))
 
     def _no_blocks(self, epoch_end: int, scores: Vectors) -> Blocks:
@@ -288,7 +302,3 @@ def _first_end(p: int) -> int:
 def _n_levels(epoch_end: int) -> int:
     """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
     return 1 + floor(log2(max(epoch_end, SHORTEST_EPOCH) / 6))
-
-
-def _padded(x: Floats, length: int) -> Floats:
-    return np.pad(x, (0, length - len(x)))

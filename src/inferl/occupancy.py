@@ -1,4 +1,4 @@
-r"""Occupancy: where the stream has been, in 32 to 64 stretches of time, to see how slowly it moves.
+r"""Occupancy: where the stream has been, in 16 to 32 stretches of time, to see how slowly it moves.
 
 Scores can hide a slow stream: they are differences, and look nearly independent while the stream lingers in one corner
 of its world. Features cannot. If their means over long stretches differ by more than independent steps would, the
@@ -6,7 +6,7 @@ stream is worth fewer steps than it has::
 
     effective steps of a feature = K x (variance of single steps) / (variance between the means of K stretches)
 
-Stretches double when there are 64 of them, and of a long one only 64 evenly spaced steps are looked at. So the cost is
+Stretches double when there are 32 of them, and of a long one only 64 evenly spaced steps are looked at. So the cost is
 a few thousand steps, whatever the length of the stream.
 """
 
@@ -21,7 +21,7 @@ from inferl.vectors import Sparse, Vectors
 
 __all__ = ["Occupancy"]
 
-MOST = 64  # stretches
+MOST = 32  # stretches
 SHORTEST = 8  # steps of a stretch
 SEEN = 64  # steps of a stretch that are looked at, at most
 

@@ -15,11 +15,11 @@ import numpy as np
 from inferl.algorithms import Algorithm, Carry
 from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.coordinates import MOST_SOLVED, too_large
-from inferl.diagnostics import RatioSummary
 from inferl.errors import DivergenceError, SettingError
 from inferl.fingerprints import fingerprint
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
+from inferl.ratios import RatioSummary
 from inferl.streams import TILE, Steps, Streams
 from inferl.transitions import Transitions
 

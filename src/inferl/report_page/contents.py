@@ -10,8 +10,9 @@ import numpy as np
 
 from inferl.blocks import FEWEST_USED, Levels
 from inferl.bootstrap import OnlineBootstrap
-from inferl.diagnostics import Check, RatioSummary
+from inferl.diagnostics import Check
 from inferl.interval import Interval
+from inferl.ratios import RatioSummary
 from inferl.report_page.charts import Chart, Curve, logarithmic, plain
 from inferl.report_page.words import QUESTIONS, Verdict, judged, light
 from inferl.rows import Floats

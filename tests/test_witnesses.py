@@ -1,0 +1,114 @@
+"""How many steps decide, where it is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferl import TD, Evaluator, LeastSquares, OnlineBootstrap, Polynomial, Report, Transitions, merge
+from inferl.blocks import Cascade
+from inferl.rows import Floats
+from inferl.streams import Clock
+from inferl.witnesses import Witnesses, decisive_steps
+
+ONE = np.ones((1, 1))
+
+
+def clock(n: int) -> Clock:
+    zero, number = np.zeros(n, np.int64), np.arange(1, n + 1)
+    return Clock(number, zero, zero, number, zero + 1, np.zeros(n, np.bool_))
+
+
+def witnesses(scores: Floats) -> Witnesses:
+    cascade = Cascade.empty(12, scores.shape[1])
+    cascade.add(scores, clock(len(scores)))
+    return Witnesses.of(cascade.moments)
+
+
+def rewards(data: Floats) -> Transitions:
+    """One state, left for good after each step: the value is the mean reward."""
+    zero = np.zeros(len(data), np.int64)
+    return Transitions(zero, data, zero, 0.0)
+
+
+def rarity(report: Report) -> str:
+    return next(check for check in report.checks if check.name == "rarity").status
+
+
+@pytest.mark.parametrize("n", [50, 127, 128, 1000, 20_000])
+def test_the_shortest_blocks_that_are_all_there(n: int) -> None:
+    scores = np.random.default_rng(0).normal(size=(n, 2))
+    seen = witnesses(scores)
+    length = seen.steps // len(seen.sums)
+    assert 32 <= len(seen.sums) < 128
+    assert n - length < seen.steps <= n
+    by_hand = scores[: seen.steps].reshape(-1, length, 2).sum(axis=1)
+    np.testing.assert_allclose(seen.sums, by_hand - by_hand.mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("events", "n"), [(20, 2_000), (20, 20_000), (80, 20_000)])
+def test_rare_events_are_counted(events: int, n: int) -> None:
+    """For a Bernoulli reward with probability q it is n q (1 - q) / (1 - 6 q (1 - q)), whatever the blocks' length."""
+    rng = np.random.default_rng(1)
+    q = events / n
+    found = [1 / decisive_steps([witnesses((rng.random((n, 1)) < q).astype(float))], ONE, n)[0] for _ in range(200)]
+    # Reciprocals are averaged: a single one scatters widely, and may be 0.
+    assert 1 / np.mean(found) == pytest.approx(n * q * (1 - q) / (1 - 6 * q * (1 - q)), rel=0.25)
+
+
+def test_parts_of_a_stream_count_for_the_whole() -> None:
+    scores = (np.random.default_rng(2).random((4096, 1)) < 0.01).astype(float)
+    halves = [witnesses(scores[:2048]), witnesses(scores[2048:])]
+    whole = decisive_steps(halves, ONE, 4096)
+    assert decisive_steps(halves, ONE, 8192) == pytest.approx(2 * whole)
+    moved = [half.moved(np.array([2]), 4) for half in halves]
+    assert decisive_steps(moved, np.eye(4)[[2]], 4096) == pytest.approx(whole)
+    assert decisive_steps([half.widened(1) for half in halves], np.eye(2)[[0]], 4096) == pytest.approx(whole)
+
+
+def test_too_few_blocks_say_nothing() -> None:
+    assert decisive_steps([Witnesses.none(1), witnesses(np.ones((31, 1)))], ONE, 31).tolist() == [np.inf]
+
+
+def test_the_check_tells_a_rare_reward_from_a_common_one() -> None:
+    rng = np.random.default_rng(3)
+    rare = np.zeros(4000)
+    rare[[700, 3100, 3900]] = 1.0  # two of them in the epochs that are kept
+    report = Evaluator(TD(1)).update(rewards(rare)).report(0)
+    assert rarity(report) == "failed"
+    assert any(note.startswith("rarity: the width rests on about ") for note in report.interval.notes)
+    common = Evaluator(TD(1)).update(rewards((rng.random(4000) < 0.1).astype(float))).report(0)
+    assert rarity(common) == "passed"
+
+
+def test_the_check_needs_dyadic_blocks() -> None:
+    data = rewards(np.random.default_rng(4).normal(size=600))
+    bootstrap = OnlineBootstrap(Polynomial(1.0), n_replicas=20)
+    assert rarity(Evaluator(TD(1), bootstrap).update(data).report(0)) == "passed"
+    alone = OnlineBootstrap(Polynomial(1.0), n_replicas=20, companion=False)
+    assert rarity(Evaluator(TD(1), alone).update(data).report(0)) == "not available"
+    assert rarity(Evaluator(TD(1), LeastSquares("episode")).update(data).report(0)) == "not available"
+
+
+def test_rare_rewards_widen_the_interval() -> None:
+    """Coverage of the mean of a Bernoulli reward, 8 expected: too few degrees of freedom are better than too many."""
+    rng = np.random.default_rng(5)
+    narrower = wider = 0
+    for _ in range(300):
+        reading = Evaluator(TD(1)).update(rewards((rng.random(2000) < 0.004).astype(float)))
+        interval = reading.interval(0)
+        normal = 1.959964 * interval.standard_error
+        narrower += abs(interval.estimate - 0.004) <= normal
+        wider += 0.004 in interval
+    assert wider >= narrower + 3
+
+
+def test_shards_together_have_more_decisive_steps_than_one() -> None:
+    rng = np.random.default_rng(6)
+    shards = [Evaluator(TD(1)).update(rewards((rng.random(1500) < 0.003).astype(float))) for _ in range(12)]
+    alone = [rarity(shard.report(0)) for shard in shards]
+    whole = shards[0]
+    for shard in shards[1:]:
+        whole = merge(whole, shard)
+    assert alone.count("failed") >= 6
+    assert rarity(whole.report(0)) == "passed"
