@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from inferl.runs import Run, difference
 from inferl.sources import table
 from inferl.transitions import Transitions
 
+LOGS = count()  # every run reads a log of its own
+
 
 def walk(n: int, seed: int, bonus: float = 0.0) -> pa.Table:
     """A walk on five states, in episodes of random length, in the words of a log."""
@@ -49,7 +51,7 @@ def followed(frame: pa.Table, method: Any = None, target: Any = "start", **optio
     algorithm: Any = inferl.TD(5)
     if not isinstance(options.get("ratio", ""), str):
         algorithm = inferl.Stack(algorithm, algorithm)
-    run = Run(Evaluator(algorithm, method), "evaluate", {"file": "walk", "ratio": ("a", "b")}, target)
+    run = Run(Evaluator(algorithm, method), "evaluate", {"file": f"walk {next(LOGS)}", "ratio": ("a", "b")}, target)
     for chunk in log:
         run.take(chunk, log.progress, log.start())
     return run

@@ -107,10 +107,10 @@ def welch(one: Interval, other: Interval) -> Interval:
     return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, freedom)
 
 
-def verdict(interval: Interval) -> str:
+def verdict(interval: Interval, name: str = "the first") -> str:
     """Say in words what the interval of a difference says."""
     if interval.lower > 0 or interval.upper < 0:
-        return f"the first is {'larger' if interval.lower > 0 else 'smaller'}"
+        return f"{name} is {'larger' if interval.lower > 0 else 'smaller'}"
     return "the data do not tell which is larger"
 
 

@@ -228,7 +228,18 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
     >>> print(difference(*runs))
     -9.86 [-10.23, -9.48] 95% pointwise, 4 000 transitions
     """
+    _refuse_dependent(one, other)
     first, second = (run.interval("normal", level) for run in (one, other))
     if np.ndim(first.estimate) or np.ndim(second.estimate):
         raise SettingError("a run of several target policies cannot be compared as a whole; evaluate one at a time")
     return welch(first, second)
+
+
+def _refuse_dependent(one: Run, other: Run) -> None:
+    if one.command == other.command == "evaluate" and one.options["file"] == other.options["file"] != "-":
+        raise SettingError(
+            f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
+            "with several columns: inferl evaluate --ratio a,b"
+        )
+    if one.command == other.command == "rollout" and one.options["seed"] == other.options["seed"]:
+        raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -14,7 +14,8 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from inferl.cli import app
-from inferl.runs import Run
+from inferl.differences import verdict
+from inferl.runs import Run, difference
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
 
@@ -123,6 +124,25 @@ def test_pictures_show_what_the_run_holds(folder: Path) -> None:
     cells = [[cell.text for cell in row.all("td")] for row in page.all(cls="numbers")[0].all("tr")]
     assert cells[2] == ["1.5", "2"]  # the largest ratios
     assert "Each policy minus w, from the same data" in page.text
+
+
+def test_several_runs_are_compared_with_the_first(folder: Path) -> None:
+    lake = ("rollout", "FrozenLake-v1", "--episodes", "60")
+    for seed in (1, 2, 3):
+        invoke(*lake, "--seed", str(min(seed, 2)), "--checkpoint", str(folder / f"lake{seed}.run"), "--json")
+    _, page, _ = reported(folder, "lake1", "lake2", "plain")
+    (section,) = page.all(cls="apart")
+    (heading,) = section.all("h2")
+    assert heading.text == "How far apart? Each run minus lake1"
+    for name in ("lake2", "plain"):
+        other, first = (Run.load(folder / f"{x}.run") for x in (name, "lake1"))
+        expected = difference(other, first)
+        doubt = ", but a check of one of them failed" if expected.notes else ""
+        assert f"{name}: {str(expected).splitlines()[0]} ; {verdict(expected, name)}{doubt}." in section.text
+    refused = reported(folder, "lake2", "lake3")[1].all(cls="apart")[0].text
+    assert "lake3: both runs have the seed 2, so they are not independent; change one." in refused
+    assert "so they are not independent" in reported(folder, "plain", "two")[1].all(cls="apart")[0].text
+    assert not reported(folder, "plain")[1].all(cls="apart")
 
 
 def test_settings_and_provenance_are_told(folder: Path) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from inferl.cli.options import JSONLines, Level, RequireLower, RequireWidth
-
-if TYPE_CHECKING:
-    from inferl.runs import Run
 
 __all__ = ["compare"]
 
@@ -38,7 +35,6 @@ def compare(
 
     check_level(level)
     runs = Run.load(first), Run.load(second)
-    _refuse_dependent(*runs)
     found = difference(*runs, level)
     if json_lines:
         typer.echo(as_json({**found.to_dict(), "freedom": found.freedom}))
@@ -54,15 +50,3 @@ def compare(
         for note in found.notes:
             typer.echo(f"note: {note}")
     judge(found, require_lower, require_width)
-
-
-def _refuse_dependent(one: Run, other: Run) -> None:
-    from inferl.errors import SettingError
-
-    if one.command == other.command == "evaluate" and one.options["file"] == other.options["file"] != "-":
-        raise SettingError(
-            f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
-            "with several columns: inferl evaluate --ratio a,b"
-        )
-    if one.command == other.command == "rollout" and one.options["seed"] == other.options["seed"]:
-        raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferl.errors import MissingExtraError, SettingError
-from inferl.report_page.contents import Shown, over_time
+from inferl.report_page.contents import Shown, apart, over_time
 from inferl.runs import Run
 
 __all__ = ["page"]
@@ -55,5 +55,5 @@ def page(runs: Mapping[str, Run], facts: Mapping[str, Mapping[str, Any]] | None 
         lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(
-        runs=shown, over_time=over_time(shown), version=version("inferl")
+        runs=shown, apart=apart(shown), over_time=over_time(shown), version=version("inferl")
     )

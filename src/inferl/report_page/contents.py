@@ -11,14 +11,16 @@ import numpy as np
 from inferl.blocks import FEWEST_USED, Levels
 from inferl.bootstrap import OnlineBootstrap
 from inferl.diagnostics import Check
+from inferl.differences import verdict
+from inferl.errors import SettingError
 from inferl.interval import Interval
 from inferl.ratios import RatioSummary
 from inferl.report_page.charts import Chart, Curve, logarithmic, plain
 from inferl.report_page.words import QUESTIONS, Verdict, judged, light
 from inferl.rows import Floats
-from inferl.runs import Reading, Run
+from inferl.runs import Reading, Run, difference
 
-__all__ = ["Answer", "Shown", "over_time"]
+__all__ = ["Answer", "Apart", "Shown", "apart", "over_time"]
 
 SMALL = 10  # row of the counts of ratios that holds those below 1/64
 VISIBLE = 8  # times the final width: wider bands run out of the picture, or it would show nothing else
@@ -194,6 +196,27 @@ class Shown:
             ("share of the weight that it has", [f"{x:.2%}" for x in ratios.largest_share]),
             ("effective sample size", [f"{x:.1%}" for x in ratios.effective]),
         ]
+
+
+class Apart(NamedTuple):
+    """How far a run is from the first one on the page."""
+
+    answer: Answer | None  # named after the run
+    words: str  # which is larger, or why there is no answer
+
+
+def apart(shown: Sequence[Shown]) -> list[Apart]:
+    """Compare each run with the first, where they are independent."""
+    found = []
+    for other in shown[1:]:
+        try:
+            interval = difference(other.run, shown[0].run, shown[0].run.level)
+        except SettingError as error:
+            found.append(Apart(None, f"{other.name}: {error}"))
+        else:
+            doubt = ", but a check of one of them failed" if interval.notes else ""
+            found.append(Apart(Answer.of(other.name, interval), verdict(interval, other.name) + doubt))
+    return found
 
 
 def over_time(shown: Sequence[Shown]) -> Chart | None:

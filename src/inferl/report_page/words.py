@@ -14,6 +14,7 @@ QUESTIONS = {
     "convergence": "Has the estimate arrived where it was going?",
     "dependence": "Is it allowed for that steps depend on those before them?",
     "length": "Is the stream long enough, for how slowly it moves?",
+    "rarity": "Has what is rare happened often enough?",
     "ratios": "Do many transitions decide, and not a few heavy ones?",
     "identification": "Do the data say anything about what was asked?",
 }
