@@ -16,7 +16,6 @@ from inferl.checkpoint import write_checkpoint
 from inferl.differences import verdict
 from inferl.errors import (
     CheckpointCorruptError,
-    CheckpointError,
     CheckpointMismatchError,
     CheckpointVersionError,
     SettingError,
@@ -167,7 +166,7 @@ def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMismatchError, match="is a checkpoint, but not of a run"):
         Run.load(path)
     run.save(path)
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointMismatchError, match=r"it is of a run, which inferl\.runs\.Run\.load reads"):
         Evaluator.load(path)
     write_checkpoint(path, {"run": 99})
     with pytest.raises(CheckpointVersionError, match="another version"):

@@ -17,7 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from inferl.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError
+from inferl.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointMismatchError,
+    CheckpointVersionError,
+)
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
 
@@ -56,8 +61,8 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
         raise
 
 
-def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
-    """Read what `write_checkpoint` wrote; `classes` are those it may contain."""
+def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], entry: str | None = None) -> Any:
+    """Read what `write_checkpoint` wrote; `classes` are those it may contain, `entry` a key that it must have."""
     known = {cls.__name__: cls for cls in classes}
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -65,8 +70,10 @@ def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type]) -> An
             if not isinstance(header, dict) or header.get("format") != FORMAT:
                 raise CheckpointCorruptError(f"{path} is a NumPy archive, but not a checkpoint of inferl")
             _check_version(path, header["version"])
+            if entry is not None:
+                _check_entry(path, header["content"], entry)
             return _decoded(header["content"], archive, known)
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
+    except (FileNotFoundError, IsADirectoryError, PermissionError, CheckpointError):
         raise
     except _DAMAGES as error:
         raise CheckpointCorruptError(
@@ -87,6 +94,15 @@ def _check_version(path: str | os.PathLike[str], version: int) -> None:
     raise CheckpointVersionError(
         f"{path} has the {which} format {version}, and this version of inferl reads format {VERSION}: {remedy}"
     )
+
+
+def _check_entry(path: str | os.PathLike[str], content: Any, entry: str) -> None:
+    """Tell files of one kind from those of another by what they hold."""
+    held = content.get("dict", {}) if isinstance(content, dict) else {}
+    if entry not in held:
+        instead = "; it is of a run, which inferl.runs.Run.load reads" if "run" in held else ""
+        what = "a run" if entry == "run" else "an evaluator"
+        raise CheckpointMismatchError(f"{path} is a checkpoint, but not of {what}{instead}")
 
 
 def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:

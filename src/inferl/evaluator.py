@@ -327,9 +327,7 @@ class Evaluator:
     def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None) -> Evaluator:
         """Read an evaluator back; with `algorithm` given, refuse a file of another one."""
         own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
-        content = read_checkpoint(path, (*STORABLE, EvaluatorState, *own))
-        if not isinstance(content, dict) or "algorithm" not in content:
-            raise CheckpointMismatchError(f"{path} is a checkpoint, but not of an evaluator")
+        content = read_checkpoint(path, (*STORABLE, EvaluatorState, *own), entry="algorithm")
         if (content["tile"], content["layout"]) != (TILE, LAYOUT):
             raise CheckpointMismatchError(
                 f"{path} was written with tiles of {content['tile']} rows and random layout {content['layout']}, "

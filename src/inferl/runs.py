@@ -23,7 +23,7 @@ from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Report
 from inferl.differences import welch
-from inferl.errors import CheckpointMismatchError, CheckpointVersionError, SettingError
+from inferl.errors import CheckpointVersionError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresState
@@ -33,9 +33,7 @@ from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.pairing import Pairing
 from inferl.sources.logs.table import Progress
 from inferl.sources.starts import Starts
-from inferl.storable import STORABLE
 from inferl.targets import as_targets
-from inferl.tiles import EvaluatorState
 
 __all__ = ["Reading", "Run", "difference"]
 
@@ -173,9 +171,7 @@ class Run:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Run:
         """Read a run back."""
-        content = read_checkpoint(path, (*_STORED, Reading, *STORABLE, EvaluatorState))  # the latter, to name them
-        if not isinstance(content, dict) or "run" not in content:
-            raise CheckpointMismatchError(f"{path} is a checkpoint, but not of a run")
+        content = read_checkpoint(path, (*_STORED, Reading), entry="run")
         if content.pop("run") != VERSION:
             raise CheckpointVersionError(f"{path} is a run of another version of inferl; run the evaluation again")
         with TemporaryDirectory() as folder:
