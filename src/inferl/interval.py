@@ -100,7 +100,9 @@ def _plain(values: Any) -> Any:
 def _short(estimate: float, lower: float, upper: float) -> str:
     """Print as many digits as the width gives a meaning to."""
     width = upper - lower
-    digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 12)) if 0 < width < np.inf else 4
+    if not np.isfinite(width):
+        return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
+    digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 12)) if width > 0 else 4
     return f"{estimate:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
 
 

@@ -125,6 +125,11 @@ class Table:
             raise SettingError(f"{log.name}: the target policy must be asked about actions; say which column (action)")
         if self.n_states is not None and not isinstance(columns.features, str):
             raise SettingError("n_states is for one column that holds states; features names several")
+        if self.discount == 1 and columns.terminated is None:
+            raise SettingError(
+                f"{log.name}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
+                "name it (terminated), or choose a smaller discount"
+            )
         if self.interleaved and (columns.episode is None or columns.stream is not None):
             raise SettingError("interleaved needs the column of the episodes, and no column of streams")
         return columns
