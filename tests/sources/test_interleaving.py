@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,31 @@ def test_any_interleaving_and_any_batch(rows: list[Row], next_column: bool, batc
         assert whole is cut
         return
     assert same(whole, cut)
+
+
+@given(rows=logs(), next_column=st.booleans(), batch=st.integers(1, 40), mixed=st.booleans())
+def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], next_column: bool, batch: int, mixed: bool) -> None:
+    """Told that last rows end episodes, a log without flags is the log with a flag there; truncations stay."""
+    rows = rows if mixed else sorted(rows, key=lambda row: str(row["who"]))
+    ends = {row["who"]: row for row in rows}
+    marked = [row | {"terminated": row is ends[row["who"]] and not row["truncated"]} for row in rows]
+    following = "x2" if next_column else None
+    roles: dict[str, Any] = {"features": "x", "next_features": following, "episode": "who", "order": "step"}
+    roles |= {"discount": 0.9, "interleaved": mixed, "batch": batch}
+    bare = [{key: value for key, value in row.items() if key != "terminated"} for row in rows]
+    told = table(pa.Table.from_pylist(bare), **roles, episodes_end=True)
+    flagged = all_of(table(pa.Table.from_pylist(marked), **roles))
+    found = all_of(told)
+    assert told.dropped <= sum(row["truncated"] for row in rows)
+    assert (found is None) == (flagged is None)
+    if found is None or flagged is None:
+        return
+    if next_column:  # which the flag makes unread, and a discount of 0 does not
+        over = found.discounts == 0
+        found = replace(found, next_features=np.where(over[:, None], found.features, found.next_features))
+    assert sorted(paths(found)) == sorted(paths(flagged))
+    if not mixed:  # else an end is known later without a flag, and other streams are free
+        assert same(found, flagged)
 
 
 @given(rows=logs(), next_column=st.booleans())

@@ -69,6 +69,9 @@ def evaluate(
     target_log_probability: Annotated[Name, _column("The same as a logarithm.", _RATIOS)] = None,
     ratio: Annotated[Name, _column("Target / behaviour; several: a,b.", _RATIOS)] = None,
     clip: Annotated[float | None, typer.Option(help="Largest ratio.", rich_help_panel=_RATIOS)] = None,
+    episodes_end: Annotated[
+        bool, typer.Option("--episodes-end", help="The last row of an episode ends it.", rich_help_panel=_PANEL)
+    ] = False,
     interleaved: Annotated[
         bool, typer.Option("--interleaved", help="Rows of several episodes are mixed.", rich_help_panel=_PANEL)
     ] = False,

@@ -8,7 +8,7 @@ So at most two rows a group are carried from batch to batch, and batches may be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ class Pairing:
     """Rows that wait, and how many were given up; changed as rows are taken."""
 
     labelling: Labelling
+    ends: bool = False  # the last row of every episode ends it
     waiting: LogRows | None = None
     dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
 
@@ -53,14 +54,17 @@ class Pairing:
 
     def _resolved(self, rows: LogRows, starts: Floats | Integers, several: bool, final: bool) -> Paired | None:
         """Pick the rows about which all is known; the others go on waiting."""
-        n = len(rows)
-        linked = np.r_[linked_to_previous(rows, follows(rows))[1:], False]  # to the next row of its group
+        n, following = len(rows), follows(rows)
+        linked = np.r_[linked_to_previous(rows, following)[1:], False]  # to the next row of its group
         has_next = np.r_[rows.group[1:] == rows.group[:-1], False]
         known = rows.ended | has_next  # whether it is linked
         after = np.minimum(np.arange(n) + 1, n - 1)
+        if self.ends:  # where another episode follows, or nothing does
+            closing = (has_next & ~np.r_[following[1:], False]) | (final & ~has_next)
+            rows = replace(rows, terminated=rows.terminated | (closing & ~rows.ended))
         if rows.next_features is not None:
             ready = (known | final) & ~rows.bad
-            last = known & ~linked
+            last = (known & ~linked) | rows.terminated
             settled_by = np.where(rows.ended, rows.row, rows.row[after])
             done = known
         else:
@@ -70,7 +74,8 @@ class Pairing:
             last = alone | (linked & known[after] & gives_up[after])
             self.dropped += int(np.sum((known | final) & gives_up))
             second = np.minimum(after + 1, n - 1)
-            settled_by = np.where(alone, rows.row, np.where(rows.ended[after], rows.row[after], rows.row[second]))
+            with_next = np.where(rows.ended[after], rows.row[after], rows.row[second])
+            settled_by = np.where(linked, with_next, np.where(rows.ended, rows.row, rows.row[after]))
             done = known & (~linked | known[after])
         wait = np.flatnonzero(~done)
         self.waiting = rows[wait] if wait.size and not final else None

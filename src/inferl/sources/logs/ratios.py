@@ -14,7 +14,7 @@ from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.values import column_of, integers, kind_of, numbers, vectors
 
-__all__ = ["RatioReader", "TargetPolicy"]
+__all__ = ["RatioReader", "TargetPolicy", "as_policy"]
 
 TargetPolicy = Callable[[Any, Any], Any]
 """From features and actions, both with one row a step, to the probabilities (T,) of these actions."""
@@ -136,3 +136,15 @@ def _quotient(
 
 def _joined(columns: list[Floats]) -> Floats:
     return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def as_policy(target: Any) -> Floats | TargetPolicy | None:
+    """Return a policy if that is what was given, None if it was the names of columns."""
+    if target is None or isinstance(target, str) or callable(target):
+        return target if callable(target) else None
+    if all(isinstance(name, str) for name in target):
+        return None
+    probabilities = np.asarray(target, np.float64)
+    if probabilities.ndim != 2:
+        raise SettingError(f"a target policy is a table (states, actions), not of shape {probabilities.shape}")
+    return probabilities

@@ -20,7 +20,7 @@ from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.lines import Piece
 from inferl.sources.logs.pairing import Paired, Pairing
-from inferl.sources.logs.ratios import RatioReader, TargetPolicy
+from inferl.sources.logs.ratios import RatioReader, TargetPolicy, as_policy
 from inferl.sources.logs.readers import Log, import_pyarrow, log_name, open_log
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
@@ -66,6 +66,7 @@ class Table:
     n_states: int | None
     discount: float
     clip: float | None
+    episodes_end: bool
     interleaved: bool
     gaps: bool
     skip_bad: int
@@ -80,7 +81,7 @@ class Table:
         with open_log(self.source) as log:
             columns = self._resolved(log)
             labelling = Labelling(columns.episode is not None, self.interleaved)
-            progress = deepcopy(self._begin) or Progress(Pairing(labelling))
+            progress = deepcopy(self._begin) or Progress(Pairing(labelling, self.episodes_end))
             self._now[:] = [progress]
             if progress.complete:
                 return
@@ -125,10 +126,12 @@ class Table:
             raise SettingError(f"{log.name}: the target policy must be asked about actions; say which column (action)")
         if self.n_states is not None and not isinstance(columns.features, str):
             raise SettingError("n_states is for one column that holds states; features names several")
-        if self.discount == 1 and columns.terminated is None:
+        if self.episodes_end and columns.episode is None:
+            raise SettingError("episodes_end needs the column of the episodes")
+        if self.discount == 1 and columns.terminated is None and not self.episodes_end:
             raise SettingError(
                 f"{log.name}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
-                "name it (terminated), or choose a smaller discount"
+                "name it (terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
             )
         if self.interleaved and (columns.episode is None or columns.stream is not None):
             raise SettingError("interleaved needs the column of the episodes, and no column of streams")
@@ -209,7 +212,8 @@ class Table:
         rows = f"{self.rows:,}".replace(",", " ")
         facts = {"log": f"{self.name}, {rows} rows"}
         if self.dropped:
-            facts["rows dropped"] = f"{self.dropped}: the last of an episode, without a next state"
+            remedy = "if it ends there, name a column that says so (terminated), or say episodes_end"
+            facts["rows dropped"] = f"{self.dropped}: the last of an episode, without a next state; {remedy}"
         if self.clipped:
             facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
         if self.skipped:
@@ -241,6 +245,7 @@ def table(
     target_log_probability: str | Sequence[str] | None = None,
     ratio: str | Sequence[str] | None = None,
     clip: float | None = None,
+    episodes_end: bool = False,
     interleaved: bool = False,
     gaps: bool = False,
     skip_bad: int = 0,
@@ -283,6 +288,8 @@ def table(
         Instead of probabilities: target / behaviour; several columns for several policies.
     clip
         Largest ratio; larger ones are cut to it, and counted in `clipped`.
+    episodes_end
+        The last row of every episode ends it, unless it is marked as truncated: for logs without flags.
     interleaved
         Rows of several episodes are mixed.
     gaps
@@ -318,7 +325,7 @@ def table(
         raise SettingError(f"clip is {clip}; it must be positive")
     if skip_bad < 0 or batch < 1:
         raise SettingError(f"skip_bad is {skip_bad} and batch is {batch}; they are at least 0 and 1")
-    policy = _as_policy(target_probability)
+    policy = as_policy(target_probability)
     wanted: dict[str, object] = {
         "features": features,
         "reward": reward,
@@ -335,16 +342,5 @@ def table(
         "target_log_probability": target_log_probability,
         "ratio": ratio,
     }
-    return Table(source, wanted, policy, n_states, float(discount), clip, interleaved, gaps, skip_bad, batch)
-
-
-def _as_policy(target: Any) -> Floats | TargetPolicy | None:
-    """Return a policy if that is what was given, None if it was the names of columns."""
-    if target is None or isinstance(target, str) or callable(target):
-        return target if callable(target) else None
-    if all(isinstance(name, str) for name in target):
-        return None
-    probabilities = np.asarray(target, np.float64)
-    if probabilities.ndim != 2:
-        raise SettingError(f"a target policy is a table (states, actions), not of shape {probabilities.shape}")
-    return probabilities
+    flags = episodes_end, interleaved, gaps
+    return Table(source, wanted, policy, n_states, float(discount), clip, *flags, skip_bad, batch)
