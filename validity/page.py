@@ -25,14 +25,15 @@ HEAD = """\
 
 A 95 % interval is right if it holds the truth in 95 of 100 runs. Where the truth is known exactly, this can be counted.
 This page shows the counts: many runs, each with a seed of its own, read at several lengths. In brackets stands the
-exact binomial 95 % interval of a share; for 95 % of 400 runs it is 4 to 5 points wide, so that differences of a point
-or two mean nothing.
+exact binomial 95 % interval of a share; for 95 % of 400 runs it is 4 to 5 points wide, of 1000 runs 3, so that
+differences of a point or two mean little.
 
 - **Least squares** (the default) has nothing to be set and allows for dependence. It needs a stream that is long
   against the time the process takes to forget where it was: 250 relaxation times and it is right, 50 and it is a few
   points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the
-  stream is worth, from how slowly features and scores change. Off-policy far fewer steps may count than there are, and
-  no check is sure to tell (Baird's star below).
+  stream is worth, from how slowly features and scores change.
+- **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
+  estimates on how many steps the width rests. It cannot see what has never happened (Baird's star below).
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.
@@ -46,8 +47,9 @@ or two mean nothing.
 EARLIER = """\
 ## Earlier studies, of single questions
 
-What follows was measured before the rule of the block length and the length check were what they are now (three levels
-ahead; a check of the *number of blocks*, below 16); the commits are named. Bootstraps are not touched by this.
+What follows was measured before the rule of the block length and the checks were what they are now (three levels
+ahead; a check of the *number of blocks*, below 16; none of rarity); the commits are named. Bootstraps are not touched
+by this.
 """
 
 SPINE = """\
