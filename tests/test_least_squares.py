@@ -90,7 +90,8 @@ def test_episode_sums_close_where_episodes_end() -> None:
 def level_by_the_rule(rate: Floats, blocks: Integers) -> int:
     """The words of docs/method.md, as they stand."""
     alternating = rate[1] < rate[0] * (1 - 3 / np.sqrt(blocks[1]))
-    for j in range(round(np.log2(blocks[0]) / 3) if alternating else 0, len(blocks)):
+    shortest = min(round(np.log2(blocks[0]) / 3), sum(blocks >= 8) - 1)
+    for j in range(shortest if alternating else 0, len(blocks)):
         above = [k for k in range(j + 1, len(blocks)) if blocks[k] >= 8]
         if all(rate[k] <= rate[j] * (1 + 1.25 * np.sqrt(2 / blocks[k])) for k in above):
             return j + 1 if j + 1 < len(blocks) and blocks[j + 1] >= 6 else j
@@ -107,6 +108,18 @@ def test_level_choice_is_the_rule() -> None:
     expected = [level_by_the_rule(rates[:, i], blocks) for i in range(500)]
     assert chosen.tolist() == expected
     assert len(set(expected)) > 4
+
+
+@pytest.mark.parametrize(("n_streams", "steps"), [(1000, 4), (1500, 6), (300, 16)])
+def test_scores_that_alternate_in_many_short_streams(n_streams: int, steps: int) -> None:
+    """Blocks run along single streams: there may be none of the length that so many steps would ask for."""
+    noise = np.random.default_rng(1).normal(size=(n_streams, steps + 1))
+    rewards = (noise[:, 1:] - 0.9 * noise[:, :-1]).ravel()
+    zero = np.zeros(n_streams * steps, np.int64)
+    data = Transitions(zero, rewards, zero, 0.0, stream=np.repeat(np.arange(n_streams), steps))
+    interval = Evaluator(TD(1)).update(data).interval(0)
+    exact = np.sqrt((1.81 * steps - 1.8 * (steps - 1)) / (n_streams * steps**2))
+    assert 0.8 * exact < interval.standard_error < 2.0 * exact
 
 
 @pytest.mark.parametrize("rare", [False, True])

@@ -233,3 +233,12 @@ def test_runs_that_know_nothing_have_an_endless_difference() -> None:
     found = difference(few, followed(walk(500, 0), target=0))
     assert found.standard_error == np.inf
     assert (found.lower, found.upper) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "rollout", "own"])
+def test_runs_without_options_are_taken_to_be_independent(command: str) -> None:
+    runs = [Run(Evaluator(inferl.TD(1)), command, target=0) for _ in range(2)]
+    for run, reward in zip(runs, (0.0, 1.0), strict=True):
+        zero = np.zeros(300, np.int64)
+        run.take(Transitions(zero, reward + np.random.default_rng(1).normal(size=300), zero, 0.5))
+    assert verdict(difference(runs[0], runs[1])) == "the first is smaller"

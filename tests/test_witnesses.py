@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,11 +41,10 @@ def rarity(report: Report) -> str:
 def test_the_shortest_blocks_that_are_all_there(n: int) -> None:
     scores = np.random.default_rng(0).normal(size=(n, 2))
     seen = witnesses(scores)
-    length = seen.steps // len(seen.sums)
+    length = seen.length
     assert 32 <= len(seen.sums) < 128
     assert n - length < seen.steps <= n
-    by_hand = scores[: seen.steps].reshape(-1, length, 2).sum(axis=1)
-    np.testing.assert_allclose(seen.sums, by_hand - by_hand.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(seen.sums, scores[: seen.steps].reshape(-1, length, 2).sum(axis=1), atol=1e-12)
 
 
 @pytest.mark.parametrize(("events", "n"), [(20, 2_000), (20, 20_000), (80, 20_000)])
@@ -60,14 +61,46 @@ def test_parts_of_a_stream_count_for_the_whole() -> None:
     scores = (np.random.default_rng(2).random((4096, 1)) < 0.01).astype(float)
     halves = [witnesses(scores[:2048]), witnesses(scores[2048:])]
     whole = decisive_steps(halves, ONE, 4096)
-    assert decisive_steps(halves, ONE, 8192) == pytest.approx(2 * whole)
+    assert decisive_steps(halves, ONE, 6144) == pytest.approx(1.5 * whole)
     moved = [half.moved(np.array([2]), 4) for half in halves]
     assert decisive_steps(moved, np.eye(4)[[2]], 4096) == pytest.approx(whole)
     assert decisive_steps([half.widened(1) for half in halves], np.eye(2)[[0]], 4096) == pytest.approx(whole)
 
 
+def test_blocks_of_two_streams_are_brought_to_one_length() -> None:
+    rng = np.random.default_rng(7)
+    one, two = witnesses(rng.normal(size=(1024, 2))), witnesses(rng.normal(size=(8192, 2)))
+    assert (one.length, two.length) == (16, 128)
+    both = one.joined(two)
+    assert (len(both.sums), both.length) == (72, 128)
+    np.testing.assert_allclose(both.sums[:8], one.sums.reshape(8, 8, 2).sum(axis=1))
+    np.testing.assert_allclose(both.sums[8:], two.sums)
+    again = both.joined(two)
+    assert (len(again.sums), again.length) == (68, 256)
+    assert one.joined(Witnesses.none(2)) is one
+    assert Witnesses.none(2).joined(two) is two
+
+
 def test_too_few_blocks_say_nothing() -> None:
-    assert decisive_steps([Witnesses.none(1), witnesses(np.ones((31, 1)))], ONE, 31).tolist() == [np.inf]
+    few = np.random.default_rng(0).normal(size=(31, 1))
+    assert np.isnan(decisive_steps([Witnesses.none(1), witnesses(few)], ONE, 31)).all()
+    more = witnesses(np.random.default_rng(0).normal(size=(64, 1)))
+    assert np.isfinite(1 / decisive_steps([more], ONE, 96)).all()
+    assert np.isnan(decisive_steps([more], ONE, 97)).all()  # too much of the stream is not covered
+    for data in (np.arange(20.0), np.zeros(5000)):
+        assert rarity(Evaluator(TD(1)).update(rewards(data)).report(0)) == "not available"
+
+
+@pytest.mark.parametrize("n_streams", [1, 64, 100, 128])
+def test_many_streams_have_witnesses_too(n_streams: int) -> None:
+    n = 20_000 // n_streams * n_streams
+    rng = np.random.default_rng(0)
+    noise = 1e-3 * rng.normal(size=n)
+    noise[rng.integers(12_000, 18_000, size=3)] = 1.0
+    data = replace(rewards(noise), stream=np.arange(n) % n_streams)
+    assert rarity(Evaluator(TD(1)).update(data).report(0)) == "failed"
+    for more in (256, 2000):  # their latest blocks do not cover enough
+        assert rarity(Evaluator(TD(1)).update(replace(data, stream=np.arange(n) % more)).report(0)) == "not available"
 
 
 def test_the_check_tells_a_rare_reward_from_a_common_one() -> None:
@@ -104,6 +137,7 @@ def test_rare_rewards_widen_the_interval() -> None:
 
 
 def test_shards_together_have_more_decisive_steps_than_one() -> None:
+    """Of 12 times 1500 steps about 54 have a reward; those in the last 988 of each shard count."""
     rng = np.random.default_rng(6)
     shards = [Evaluator(TD(1)).update(rewards((rng.random(1500) < 0.003).astype(float))) for _ in range(12)]
     alone = [rarity(shard.report(0)) for shard in shards]
@@ -111,4 +145,15 @@ def test_shards_together_have_more_decisive_steps_than_one() -> None:
     for shard in shards[1:]:
         whole = merge(whole, shard)
     assert alone.count("failed") >= 6
-    assert rarity(whole.report(0)) == "passed"
+    check = next(check for check in whole.report(0).checks if check.name == "rarity")
+    assert check.status == "passed"
+    assert check.value is not None
+    assert 10 < check.value < 100
+
+
+def test_a_shard_without_events_does_not_hide_those_of_another() -> None:
+    none, two = np.zeros(2000), np.zeros(1000)
+    two[[700, 900]] = 1.0
+    shards = [Evaluator(TD(1)).update(rewards(data)) for data in (none, two)]
+    assert rarity(merge(*shards).report(0)) == "failed"
+    assert rarity(merge(*shards[::-1]).report(0)) == "failed"

@@ -47,8 +47,9 @@ class Rule:
 
     def level(self, rate: Floats, blocks: Integers) -> int:
         alternates = len(rate) > 1 and rate[1] < rate[0] * (1 - 3 / np.sqrt(max(blocks[1], 1)))
-        level = round(float(np.log2(blocks[0])) / 3) if self.alternating and alternates else 0
         tested = int(np.sum(blocks >= FEWEST_TESTED))
+        shortest = min(round(float(np.log2(blocks[0])) / 3), max(tested - 1, 0))
+        level = shortest if self.alternating and alternates else 0
         while level + 1 < tested:
             above = slice(level + 1, min(level + 1 + self.ahead, tested))
             if np.all(rate[above] <= rate[level] * (1 + self.clearly * np.sqrt(2 / blocks[above]))):

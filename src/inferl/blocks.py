@@ -261,7 +261,7 @@ def choose_level(rate: Floats, blocks: Integers) -> Integers:
     chosen = np.zeros(rate.shape[1], np.int64)
     for target in range(rate.shape[1]):
         v = rate[:, target]
-        level = _shortest(v, blocks)
+        level = min(_shortest(v, blocks), max(tested - 1, 0))
         while level + 1 < tested and any(
             v[above] > v[level] * (1 + CLEARLY * np.sqrt(2 / blocks[above])) for above in range(level + 1, tested)
         ):

@@ -24,6 +24,7 @@ FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
 MANY = 1000  # independent steps that need not be told apart any more
 FEWEST_EFFECTIVE = 150  # independent steps that a stream should be worth; docs/validity.md says why
+MANY_DECISIVE = 100  # where the estimate is too rough to be told
 FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
@@ -250,17 +251,19 @@ def length(
 def rarity(reading: LeastSquaresReading | None) -> Check:
     """Whether the width rests on more than a few rare steps with large scores."""
     name = "rarity"
-    if reading is None or not len(reading.decisive):
+    if reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
-    fewest = float(np.min(reading.decisive))
+    if np.isnan(reading.decisive).any():
+        return Check(name, "not available", "too few blocks so far to see how many steps decide")
+    fewest, steps = float(np.min(reading.decisive)), int(reading.levels.blocks[0])
     if fewest >= FEWEST_DECISIVE:
-        words = f"about {fewest:.0f}" if fewest < MANY else f"more than {MANY}"
+        words = f"about {fewest:.0f}" if fewest < MANY_DECISIVE else f"more than {MANY_DECISIVE}"
         return Check(name, "passed", f"the width rests on {words} steps", fewest)
     return Check(
         name,
         "failed",
-        f"the width rests on about {fewest:.0f} of {reading.n} steps, fewer than {FEWEST_DECISIVE}: what is rare here "
-        "has hardly happened yet, and the interval may be too narrow",
+        f"the width rests on about {fewest:.0f} of the {steps} steps that it is taken from, fewer than "
+        f"{FEWEST_DECISIVE}: what is rare here has hardly happened yet, and the interval may be too narrow",
         fewest,
         "collect more data",
     )

@@ -70,7 +70,7 @@ class LeastSquaresReading(NamedTuple):
     unseen: int  # parameters that no increment has named
     n: int
     effective: float = np.inf  # independent steps that the stream is worth, by its features and by its scores
-    decisive: Floats = NOTHING  # (k,) steps that the width rests on; none for episode blocks
+    decisive: Floats = NOTHING  # (k,) steps that the width rests on, NaN where unknown; none for episode blocks
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at the longest blocks in use
 
     def scores(self) -> Floats:
@@ -167,7 +167,8 @@ class LeastSquares:
         else:
             levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
             decisive = decisive_steps([state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
-            freedom = 2 / (2 / freedom + 1 / decisive)  # a variance from rare scores is itself less certain
+            known = np.where(np.isnan(decisive), np.inf, decisive)
+            freedom = 2 / (2 / freedom + 1 / known)  # a variance from rare scores is itself less certain
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         unseen, condition = targets.shape[1] - p, factored.condition()
         together: tuple[Floats, ...] = ()
@@ -208,14 +209,15 @@ class LeastSquares:
             vector[place] += own_vector
         pilot = lengthened(Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
-        seen: list[Witnesses] = []
+        seen = Witnesses.none(room)
         ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
             blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
             moments = blocks.moments
             known += [part.moved(place, room) for part in (state.previous, moments) if part is not None]
-            seen += [part.moved(place, room) for part in (state.witnesses, Witnesses.of(moments))]
+            for part in (state.witnesses, Witnesses.of(moments)):
+                seen = seen.joined(part.moved(place, room))
             ended.append(blocks)
         n = one.n + other.n
         visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
@@ -232,7 +234,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=Moments.pooled(known),
-            witnesses=max(seen, key=lambda part: part.steps),
+            witnesses=seen,
             current=current,
         )
 

@@ -42,7 +42,7 @@ class RatioSummary:
             total,
             squares,
             np.maximum(self.largest, column.max(axis=0)),
-            self.tails + (len(column) * TAIL_OF_ONE if ones else _tails(column)),
+            self.tails + (len(column) * TAIL_OF_ONE.repeat(column.shape[1], axis=1) if ones else _tails(column)),
             discount,
         )
 

@@ -232,10 +232,10 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
 
 
 def _refuse_dependent(one: Run, other: Run) -> None:
-    if one.command == other.command == "evaluate" and one.options["file"] == other.options["file"] != "-":
+    if one.command == other.command == "evaluate" and one.options.get("file", "-") == other.options.get("file") != "-":
         raise SettingError(
             f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
             "with several columns: inferl evaluate --ratio a,b"
         )
-    if one.command == other.command == "rollout" and one.options["seed"] == other.options["seed"]:
+    if one.command == other.command == "rollout" and one.options.get("seed", "none") == other.options.get("seed"):
         raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -18,57 +18,83 @@ import numpy as np
 
 from inferl.blocks import Moments
 from inferl.rows import Floats, InPlace, Integers, lengthened
+from inferl.sums import GATHER
 
 __all__ = ["Witnesses", "decisive_steps"]
 
 FEWEST = 32  # blocks; the fourth moment of fewer says little
+COVERED = 2 / 3  # share of the steps that blocks must cover, or rare ones may be missed
 
 
 @dataclass(eq=False)
 class Witnesses(InPlace):
-    """Sums over blocks of one length, centred about their mean."""
+    """Sums over blocks of one length."""
 
     sums: Floats  # (m, p)
-    steps: int  # that they cover
+    length: int  # of a block
 
     @classmethod
     def none(cls, p: int) -> Witnesses:
         """Start with no blocks."""
-        return cls(np.zeros((0, p)), 0)
+        return cls(np.zeros((0, p)), 1)
 
     @classmethod
     def of(cls, moments: Moments) -> Witnesses:
-        """Take the shortest blocks that are all still there one by one, none of them added to the moments."""
+        """Take the shortest blocks that have all been gathered and not added up yet.
+
+        Many streams side by side may have none such; then the latest of their longest blocks, whose room has not been
+        written over.
+        """
         whole = np.flatnonzero((moments.count == 0) & (moments.waiting > 1))
-        if not len(whole):
-            return cls.none(moments.total.shape[1])
-        level = int(whole[0])
-        sums = moments.gathered[level, : moments.waiting[level]]
-        return cls(sums - sums.mean(axis=0), len(sums) << level)
+        level = int(whole[0]) if len(whole) else int(np.flatnonzero(moments.blocks > 0).max(initial=0))
+        sums = moments.gathered[level, : moments.blocks[level]]
+        return cls(sums.copy(), 2**level)
+
+    @property
+    def steps(self) -> int:
+        """How many they cover."""
+        return len(self.sums) * self.length
+
+    def joined(self, other: Witnesses) -> Witnesses:
+        """Put the blocks of two separate streams behind each other, in blocks of one length and not too many."""
+        one, two = self, other
+        if not len(one.sums) or not len(two.sums):
+            return one if len(one.sums) else two
+        while one.length != two.length:
+            one, two = (one._paired(), two) if one.length < two.length else (one, two._paired())
+        both = Witnesses(np.concatenate([one.sums, two.sums]), one.length)
+        while len(both.sums) > GATHER:
+            both = both._paired()
+        return both
+
+    def _paired(self) -> Witnesses:
+        even = self.sums[: len(self.sums) // 2 * 2]
+        return Witnesses(even[::2] + even[1::2], 2 * self.length)
 
     def widened(self, more: int) -> Witnesses:
         """Add room for more parameters."""
-        return Witnesses(lengthened(self.sums, self.sums.shape[1] + more), self.steps)
+        return Witnesses(lengthened(self.sums, self.sums.shape[1] + more), self.length)
 
     def moved(self, place: Integers, room: int) -> Witnesses:
         """Write the parameters at other places."""
         new = np.zeros((len(self.sums), room))
         new[:, place] = self.sums
-        return Witnesses(new, self.steps)
+        return Witnesses(new, self.length)
 
 
 def decisive_steps(parts: Sequence[Witnesses], influence: Floats, steps: int) -> Floats:
-    """Estimate, for each of k directions (k, p), how many of `steps` steps decide, from those that are witnessed."""
-    variance, fourth = np.zeros(len(influence)), np.zeros(len(influence))
+    """Estimate, for each of k directions (k, p), how many of `steps` steps decide; NaN where nothing can be said."""
     covered = sum(part.steps for part in parts)
-    if sum(len(part.sums) for part in parts) < FEWEST:
-        return np.full(len(influence), np.inf)
+    if sum(len(part.sums) for part in parts) < FEWEST or covered < COVERED * steps:
+        return np.full(len(influence), np.nan)
+    variance, fourth = np.zeros(len(influence)), np.zeros(len(influence))
     for part in parts:
         if len(part.sums):
-            squares = (part.sums @ influence.T) ** 2
+            along = part.sums @ influence.T
+            squares = (along - along.mean(axis=0)) ** 2
             own = squares.sum(axis=0)
             variance += own
             fourth += (squares**2).sum(axis=0) - 3 * own**2 / len(squares)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(fourth > 0, variance**2 / fourth, np.inf)
-    return np.asarray(share * steps / covered)
+        decisive = np.where(fourth > 0, variance**2 / fourth, np.inf) * steps / covered
+    return np.where(variance > 0, decisive, np.nan)

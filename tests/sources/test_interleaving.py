@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -116,8 +115,7 @@ def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], next_column: 
     rows = rows if mixed else sorted(rows, key=lambda row: str(row["who"]))
     ends = {row["who"]: row for row in rows}
     marked = [row | {"terminated": row is ends[row["who"]] and not row["truncated"]} for row in rows]
-    following = "x2" if next_column else None
-    roles: dict[str, Any] = {"features": "x", "next_features": following, "episode": "who", "order": "step"}
+    roles: dict[str, Any] = {"features": "x", "episode": "who", "order": "step"}
     roles |= {"discount": 0.9, "interleaved": mixed, "batch": batch}
     bare = [{key: value for key, value in row.items() if key != "terminated"} for row in rows]
     told = table(pa.Table.from_pylist(bare), **roles, episodes_end=True)
@@ -127,9 +125,6 @@ def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], next_column: 
     assert (found is None) == (flagged is None)
     if found is None or flagged is None:
         return
-    if next_column:  # which the flag makes unread, and a discount of 0 does not
-        over = found.discounts == 0
-        found = replace(found, next_features=np.where(over[:, None], found.features, found.next_features))
     assert sorted(paths(found)) == sorted(paths(flagged))
     if not mixed:  # else an end is known later without a flag, and other streams are free
         assert same(found, flagged)

@@ -238,6 +238,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"discount": 0.0}, r"discount is 0.0; it lies in \(0, 1\]"),
         ({"discount": 1.0, "terminated": None}, "finite only if episodes terminate, and no column says where"),
         ({"episodes_end": True, "episode": None}, "episodes_end needs the column of the episodes"),
+        ({"episodes_end": True, "next_features": "pulse"}, "and no column of next features"),
         ({"clip": 0.0}, "clip is 0.0; it must be positive"),
         ({"skip_bad": -1}, "skip_bad is -1"),
         ({"batch": 0}, "batch is 0"),

@@ -64,7 +64,7 @@ class Pairing:
             rows = replace(rows, terminated=rows.terminated | (closing & ~rows.ended))
         if rows.next_features is not None:
             ready = (known | final) & ~rows.bad
-            last = (known & ~linked) | rows.terminated
+            last = known & ~linked
             settled_by = np.where(rows.ended, rows.row, rows.row[after])
             done = known
         else:

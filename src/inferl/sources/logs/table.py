@@ -126,8 +126,8 @@ class Table:
             raise SettingError(f"{log.name}: the target policy must be asked about actions; say which column (action)")
         if self.n_states is not None and not isinstance(columns.features, str):
             raise SettingError("n_states is for one column that holds states; features names several")
-        if self.episodes_end and columns.episode is None:
-            raise SettingError("episodes_end needs the column of the episodes")
+        if self.episodes_end and (columns.episode is None or columns.next_features is not None):
+            raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         if self.discount == 1 and columns.terminated is None and not self.episodes_end:
             raise SettingError(
                 f"{log.name}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
@@ -212,8 +212,9 @@ class Table:
         rows = f"{self.rows:,}".replace(",", " ")
         facts = {"log": f"{self.name}, {rows} rows"}
         if self.dropped:
-            remedy = "if it ends there, name a column that says so (terminated), or say episodes_end"
-            facts["rows dropped"] = f"{self.dropped}: the last of an episode, without a next state; {remedy}"
+            words = f"{self.dropped}: the last of an episode, without a next state"
+            remedy = "; if it ends there, name a column that says so (terminated), or say episodes_end"
+            facts["rows dropped"] = words if self.episodes_end else words + remedy
         if self.clipped:
             facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
         if self.skipped:
@@ -289,7 +290,8 @@ def table(
     clip
         Largest ratio; larger ones are cut to it, and counted in `clipped`.
     episodes_end
-        The last row of every episode ends it, unless it is marked as truncated: for logs without flags.
+        The last row of every episode ends it, unless it is marked as truncated: for logs without flags. Interleaved
+        episodes then all stay open until the log ends, and of those there can be 4096.
     interleaved
         Rows of several episodes are mixed.
     gaps
