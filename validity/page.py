@@ -45,7 +45,7 @@ differences of a point or two mean little.
 """
 
 EARLIER = """\
-## Earlier studies, of single questions
+## An earlier study, of single questions
 
 What follows was measured before the rule of the block length and the checks were what they are now (three levels
 ahead; a check of the *number of blocks*, below 16; none of rarity); the commits are named. Bootstraps are not touched
@@ -62,7 +62,7 @@ taking its steps for independent makes the standard error three times too small,
 """
 
 CRITERIA = """\
-## What had to come out, and what did
+### What had to come out, and what did
 
 The limits were set before the runs; the numbers found are those of the lengths or targets, in order.
 
@@ -133,7 +133,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [HEAD]
     trust, rules = (results / f"{name}.json" for name in ("trust", "rules"))
     if trust.exists() and rules.exists():
-        parts += [*trust_page.sections(*(json.loads(path.read_text()) for path in (trust, rules))), EARLIER]
+        parts += trust_page.sections(*(json.loads(path.read_text()) for path in (trust, rules)))
     for name, sections in (("spine", spine_sections), ("method", method_sections)):
         path = results / f"{name}.json"
         if path.exists():
@@ -165,6 +165,7 @@ def spine_expected(cell: Cell) -> str:
 
 def method_sections(content: dict[str, Any]) -> Iterable[str]:
     cells: list[Cell] = content["cells"]
+    yield EARLIER
     yield CRITERIA
     columns: Columns = {
         "what": lambda line: line["what"],
