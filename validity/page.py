@@ -89,7 +89,7 @@ covers far less often than in the others.
 }
 
 DEPENDENCE = """\
-## Dependence
+### Dependence
 
 The bootstrap with a multiplier for each step. The two-state chain and the ring (a lazy walk over 20 states, seen
 through 4 groups; discount .9) have scores that depend on each other; the random MDPs (50 states, a new one for each
@@ -97,14 +97,14 @@ run, discount .9) have not. *Quiet* runs are those in which no check failed.
 """
 
 CONVERGENCE = """\
-## Convergence
+### Convergence
 
 FrozenLake, as described above. With an initial step size of 100 the value travels back from the goal in time. With 10
 it does not; all replicas share the delay, so that their spread is small, and only the check can tell.
 """
 
 BLOCKS = """\
-## Blocks on the ring
+### Blocks on the ring
 
 All methods on the same runs. *Error shown* is the median standard error, *true error* the standard deviation of the
 estimates over the runs, *limit* what theory gives for a long stream (the linear average of a bootstrap costs 15 %).
@@ -112,7 +112,7 @@ estimates over the runs, *limit* what theory gives for a long stream (the linear
 """
 
 MERGED = """\
-## Two halves merged
+### Two halves merged
 
 A stream cut in the middle and two evaluators merged, against one evaluator that saw it all. The estimates are the same
 up to rounding. The standard errors are two estimates of one number, from different parts of the data (one stream keeps
@@ -121,7 +121,7 @@ lengths: from run to run they differ, the more the fewer blocks there are.
 """
 
 TRUSTED = """\
-## All checks where intervals can be trusted
+### All checks where intervals can be trusted
 
 How often each check fails there: false alarms. The number of blocks is a case of its own: with fewer than 16 the width
 is uncertain from run to run, but the interval allows for it and covers.
