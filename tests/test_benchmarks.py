@@ -139,6 +139,9 @@ def test_the_page_keeps_what_is_around_the_results(results: dict[str, Any], tmp_
     fresh = page.read_text()
     assert rendered(results) in fresh
     assert "**not met**" in fresh
+    (out_of_reach,) = (line for line in fresh.splitlines() if "could not be" in line)
+    assert "GTD2, tiny (x" in out_of_reach
+    assert "one-hot" not in out_of_reach
     assert results["machine"]["processor"] in fresh
     page.write_text(fresh + "\nWritten by hand.\n")
     update_page(page, results)

@@ -104,12 +104,23 @@ def _verdicts(results: dict[str, Any]) -> str:
         [row["name"], row["shown"], row["reach"], "met" if row["met"] else "**not met**"] for row in results["judged"]
     ]
     missed = sum(not row["met"] for row in results["judged"])
-    count = "All are met." if not missed else f"{missed} of {len(rows)} are not met."
+    count = "All are met." if not missed else f"{missed} of {len(rows)} are not met.{_out_of_reach(results)}"
     memory = results["memory"]
     grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
     growth = f"Growth of the process from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
     table = _table(["", "measured", "reach", ""], rows)
     return f"## What was to be reached\n\n{count}\n\n{table}\n\n{growth}"
+
+
+def _out_of_reach(results: dict[str, Any]) -> str:
+    """Name the ratios that an engine at 100 % of the peak would miss too."""
+    found = [
+        f"{shape['name']} (x{shape['most over step at peak']:.3g} at the peak, x{shape['reach']['step']:g} wanted)"
+        for shape in results["shapes"]
+        if (shape["most over step at peak"] or float("inf")) < shape["reach"]["step"]
+    ]
+    words = "Over this step these could not be, on this machine, by an engine that does nothing but multiply and add"
+    return f" {words}: {'; '.join(found)}." if found else ""
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
