@@ -58,8 +58,10 @@ What is behind the lines that are not met:
   scores, 74, 86 and 91 % held at the three lengths (400 runs with other seeds); now 78, 90 and 96 %.
 - **Anytime, the lazy ring of 20.** 21 of 400 runs miss in group 2, where 20 are allowed. 1200 further runs with other
   seeds miss in 4.8, 4.2, 3.4 and 3.8 % (groups 0 to 3).
-- **The band of the bootstrap at 10 000 steps.** With step sizes this large for a table of 50 states the replicas
-  spread too much, band or not; the band is too wide.
+- **The band of the bootstrap at 10 000 steps** is too wide, because with step sizes this large for a table of 50 states
+  the replicas spread too much. In 400 further runs bands held all states in 98.8, 97.8 and 95.3 % with an initial step
+  size of 100 (the one of the study), 50 and 25; standard errors were 1.23, 1.10 and 1.07 times the spread of the
+  estimates.
 """
 
 RULE = """\
