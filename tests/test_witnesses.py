@@ -103,6 +103,16 @@ def test_many_streams_have_witnesses_too(n_streams: int) -> None:
         assert rarity(Evaluator(TD(1)).update(replace(data, stream=np.arange(n) % more)).report(0)) == "not available"
 
 
+def test_short_streams_of_a_table_have_none() -> None:
+    """Up to 8 rows, blocks of one-hot scores are added up entry by entry."""
+    rng = np.random.default_rng(8)
+    state, n = rng.integers(64, size=10_000), 10_000
+    data = Transitions(state, rng.normal(size=n), state, 0.5, stream=np.arange(n) // 5)
+    evaluator = Evaluator(TD(64)).update(data)
+    assert np.isfinite(evaluator.interval(0).width)
+    assert rarity(evaluator.report(0)) == "not available"
+
+
 def test_the_check_tells_a_rare_reward_from_a_common_one() -> None:
     rng = np.random.default_rng(3)
     rare = np.zeros(4000)

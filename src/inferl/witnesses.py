@@ -43,12 +43,12 @@ class Witnesses(InPlace):
         """Take the shortest blocks that have all been gathered and not added up yet.
 
         Many streams side by side may have none such; then the latest of their longest blocks, whose room has not been
-        written over.
+        written over (or was never used: short blocks of sparse scores are not gathered).
         """
         whole = np.flatnonzero((moments.count == 0) & (moments.waiting > 1))
         level = int(whole[0]) if len(whole) else int(np.flatnonzero(moments.blocks > 0).max(initial=0))
         sums = moments.gathered[level, : moments.blocks[level]]
-        return cls(sums.copy(), 2**level)
+        return cls(sums.copy(), 2**level) if sums.any() else cls.none(moments.total.shape[1])
 
     @property
     def steps(self) -> int:
