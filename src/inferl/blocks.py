@@ -67,7 +67,7 @@ class Moments(InPlace):
     @classmethod
     def stacked(cls, lower: Moments, upper: Moments) -> Moments:
         """Put higher levels on top of lower ones, at which nothing waits."""
-        room = np.zeros((len(lower.count), *upper.gathered.shape[1:]))
+        room = np.full((len(lower.count), *upper.gathered.shape[1:]), np.nan)  # never used
         return cls(
             np.concatenate([lower.outer, upper.outer]),
             np.concatenate([lower.total, upper.total]),

@@ -48,7 +48,7 @@ class Witnesses(InPlace):
         whole = np.flatnonzero((moments.count == 0) & (moments.waiting > 1))
         level = int(whole[0]) if len(whole) else int(np.flatnonzero(moments.blocks > 0).max(initial=0))
         sums = moments.gathered[level, : moments.blocks[level]]
-        return cls(sums.copy(), 2**level) if sums.any() else cls.none(moments.total.shape[1])
+        return cls.none(sums.shape[1]) if np.isnan(sums).any() else cls(sums.copy(), 2**level)
 
     @property
     def steps(self) -> int:
