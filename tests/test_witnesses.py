@@ -11,7 +11,7 @@ from inferl import TD, Evaluator, LeastSquares, OnlineBootstrap, Polynomial, Rep
 from inferl.blocks import Cascade
 from inferl.rows import Floats
 from inferl.streams import Clock
-from inferl.witnesses import Witnesses, decisive_steps
+from inferl.witnesses import Witnesses, decisive_steps, kept_together
 
 ONE = np.ones((1, 1))
 
@@ -67,18 +67,15 @@ def test_parts_of_a_stream_count_for_the_whole() -> None:
     assert decisive_steps([half.widened(1) for half in halves], np.eye(2)[[0]], 4096) == pytest.approx(whole)
 
 
-def test_blocks_of_two_streams_are_brought_to_one_length() -> None:
-    rng = np.random.default_rng(7)
-    one, two = witnesses(rng.normal(size=(1024, 2))), witnesses(rng.normal(size=(8192, 2)))
-    assert (one.length, two.length) == (16, 128)
-    both = one.joined(two)
-    assert (len(both.sums), both.length) == (72, 128)
-    np.testing.assert_allclose(both.sums[:8], one.sums.reshape(8, 8, 2).sum(axis=1))
-    np.testing.assert_allclose(both.sums[8:], two.sums)
-    again = both.joined(two)
-    assert (len(again.sums), again.length) == (68, 256)
-    assert one.joined(Witnesses.none(2)) is one
-    assert Witnesses.none(2).joined(two) is two
+def test_a_part_is_thinned_to_enough_blocks() -> None:
+    one = witnesses(np.random.default_rng(7).normal(size=(1920, 2)))
+    assert (len(one.sums), one.length) == (120, 16)
+    thin = one.thinned()
+    assert (len(thin.sums), thin.length) == (60, 32)
+    np.testing.assert_allclose(thin.sums, one.sums.reshape(60, 2, 2).sum(axis=1))
+    assert thin.thinned() is thin
+    assert kept_together([one, witnesses(np.ones((15, 2)))])[0].steps == one.steps
+    assert len(kept_together([one] * 100)) == 64
 
 
 def test_too_few_blocks_say_nothing() -> None:
@@ -146,19 +143,30 @@ def test_rare_rewards_widen_the_interval() -> None:
     assert wider >= narrower + 3
 
 
-def test_shards_together_have_more_decisive_steps_than_one() -> None:
-    """Of 12 times 1500 steps about 54 have a reward; those in the last 988 of each shard count."""
+@pytest.mark.parametrize(("n_shards", "steps"), [(12, 1500), (30, 256), (30, 200), (60, 100)])
+def test_merged_shards_know_as_much_as_one_stream(n_shards: int, steps: int) -> None:
+    """The same rows, all at once or merged shard by shard: three events decide in both cases, or in neither."""
     rng = np.random.default_rng(6)
-    shards = [Evaluator(TD(1)).update(rewards((rng.random(1500) < 0.003).astype(float))) for _ in range(12)]
-    alone = [rarity(shard.report(0)) for shard in shards]
-    whole = shards[0]
-    for shard in shards[1:]:
-        whole = merge(whole, shard)
-    assert alone.count("failed") >= 6
-    check = next(check for check in whole.report(0).checks if check.name == "rarity")
-    assert check.status == "passed"
-    assert check.value is not None
-    assert 10 < check.value < 100
+    noise = 1e-3 * rng.normal(size=n_shards * steps)
+    common = noise + (rng.random(len(noise)) < 0.1)
+    noise[(np.array([0.93, 0.97, 0.99]) * len(noise)).astype(int)] = 1.0  # where both ways keep them
+    for data, expected in ((noise, "failed"), (common, "passed")):
+        whole = None
+        for shard in np.split(data, n_shards):
+            evaluator = Evaluator(TD(1)).update(rewards(shard))
+            whole = evaluator if whole is None else merge(whole, evaluator)
+        assert whole is not None
+        assert rarity(whole.report(0)) == rarity(Evaluator(TD(1)).update(rewards(data)).report(0)) == expected
+
+
+def test_short_shards_with_events_are_not_lost_beside_a_long_one() -> None:
+    rng = np.random.default_rng(9)
+    whole = Evaluator(TD(1)).update(rewards(1e-3 * rng.normal(size=30_000)))
+    for number in range(20):
+        short = 1e-3 * rng.normal(size=200)
+        short[100] += number in (3, 11)
+        whole = merge(whole, Evaluator(TD(1)).update(rewards(short)))
+    assert rarity(whole.report(0)) == "failed"
 
 
 def test_a_shard_without_events_does_not_hide_those_of_another() -> None:
@@ -167,3 +175,23 @@ def test_a_shard_without_events_does_not_hide_those_of_another() -> None:
     shards = [Evaluator(TD(1)).update(rewards(data)) for data in (none, two)]
     assert rarity(merge(*shards).report(0)) == "failed"
     assert rarity(merge(*shards[::-1]).report(0)) == "failed"
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 1.0])
+def test_shards_with_other_means_keep_their_own(shift: float) -> None:
+    rng = np.random.default_rng(10)
+    events = 1e-3 * rng.normal(size=240)
+    events[[50, 150]] = 1.0
+    shards = [Evaluator(TD(1)).update(rewards(data)) for data in (events, shift + 1e-3 * rng.normal(size=240))]
+    assert rarity(merge(*shards).report(0)) == "failed"
+
+
+def test_one_target_that_nothing_happens_to_does_not_hide_another() -> None:
+    rng = np.random.default_rng(11)
+    state = rng.integers(3, size=4000)
+    reward = np.where(state == 1, rng.normal(size=4000), 0.0)
+    reward[np.flatnonzero(state == 0)[[-40, -90]]] = 1.0
+    evaluator = Evaluator(TD(3)).update(Transitions(state, reward, state, 0.0))
+    for targets in ([0], [0, 1], [0, 2], [0, 1, 2]):
+        assert rarity(evaluator.report(np.eye(3)[targets])) == "failed"
+    assert rarity(evaluator.report(np.eye(3)[[2]])) == "not available"

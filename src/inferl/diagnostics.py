@@ -253,9 +253,11 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
     name = "rarity"
     if reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
-    if np.isnan(reading.decisive).any():
-        return Check(name, "not available", "too few blocks so far to see how many steps decide")
-    fewest, steps = float(np.min(reading.decisive)), int(reading.levels.blocks[0])
+    known = reading.decisive[~np.isnan(reading.decisive)]
+    if not len(known):
+        words = "too few blocks so far, or nothing has varied, to see how many steps decide"
+        return Check(name, "not available", words)
+    fewest, steps = float(np.min(known)), int(reading.levels.blocks[0])
     if fewest >= FEWEST_DECISIVE:
         words = f"about {fewest:.0f}" if fewest < MANY_DECISIVE else f"more than {MANY_DECISIVE}"
         return Check(name, "passed", f"the width rests on {words} steps", fewest)

@@ -27,7 +27,7 @@ from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
 from inferl.vectors import Sparse, Vectors, dense
-from inferl.witnesses import Witnesses, decisive_steps
+from inferl.witnesses import Witnesses, decisive_steps, kept_together
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
@@ -54,7 +54,7 @@ class LeastSquaresState(InPlace):
     buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
     buffer_clock: Clock | None
     previous: Moments | None
-    witnesses: Witnesses  # of the previous epoch
+    witnesses: tuple[Witnesses, ...]  # of the previous epoch; after a merge, of all streams
     current: Blocks
 
 
@@ -114,7 +114,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=None,
-            witnesses=Witnesses.none(0),
+            witnesses=(),
             current=Cascade.empty(1, 0),
         )
 
@@ -166,7 +166,7 @@ class LeastSquares:
             levels, error, freedom = None, *episode_error(kept, along, blocks.closed)
         else:
             levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
-            decisive = decisive_steps([state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
+            decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
             known = np.where(np.isnan(decisive), np.inf, decisive)
             freedom = 2 / (2 / freedom + 1 / known)  # a variance from rare scores is itself less certain
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
@@ -209,15 +209,14 @@ class LeastSquares:
             vector[place] += own_vector
         pilot = lengthened(Factored(matrix).solve(vector), room) if one.n + other.n else vector
         known: list[Moments] = []
-        seen = Witnesses.none(room)
+        seen: list[Witnesses] = []
         ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
             blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
             moments = blocks.moments
             known += [part.moved(place, room) for part in (state.previous, moments) if part is not None]
-            for part in (state.witnesses, Witnesses.of(moments)):
-                seen = seen.joined(part.moved(place, room))
+            seen += [part.moved(place, room) for part in (*state.witnesses, Witnesses.of(moments))]
             ended.append(blocks)
         n = one.n + other.n
         visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
@@ -234,7 +233,7 @@ class LeastSquares:
             buffer=None,
             buffer_clock=None,
             previous=Moments.pooled(known),
-            witnesses=seen,
+            witnesses=kept_together(seen),
             current=current,
         )
 
@@ -247,7 +246,7 @@ class LeastSquares:
             state.occupancy = state.occupancy.widened(more)
             state.pilot = lengthened(state.pilot, state.coordinates.room)
             state.previous = state.previous and state.previous.widened(more)
-            state.witnesses = state.witnesses.widened(more)
+            state.witnesses = tuple(part.widened(more) for part in state.witnesses)
             state.current = state.current.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
@@ -260,7 +259,7 @@ class LeastSquares:
             state.buffer = state.buffer_clock = None
         state.epoch_end = 2 * (state.epoch_end or _first_end(p))
         moments = state.current.moments
-        state.previous, state.witnesses = moments.settled(), Witnesses.of(moments)
+        state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
         state.current = state.current.next_epoch(_n_levels(state.epoch_end))
 
     def _no_blocks(self, epoch_end: int, scores: Vectors) -> Blocks:

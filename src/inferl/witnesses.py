@@ -18,11 +18,12 @@ import numpy as np
 
 from inferl.blocks import Moments
 from inferl.rows import Floats, InPlace, Integers, lengthened
-from inferl.sums import GATHER
 
-__all__ = ["Witnesses", "decisive_steps"]
+__all__ = ["Witnesses", "decisive_steps", "kept_together"]
 
 FEWEST = 32  # blocks; the fourth moment of fewer says little
+FEWEST_IN_PART = 16  # of a stream that is merged with others
+MOST_PARTS = 64
 COVERED = 2 / 3  # share of the steps that blocks must cover, or rare ones may be missed
 
 
@@ -55,21 +56,12 @@ class Witnesses(InPlace):
         """How many they cover."""
         return len(self.sums) * self.length
 
-    def joined(self, other: Witnesses) -> Witnesses:
-        """Put the blocks of two separate streams behind each other, in blocks of one length and not too many."""
-        one, two = self, other
-        if not len(one.sums) or not len(two.sums):
-            return one if len(one.sums) else two
-        while one.length != two.length:
-            one, two = (one._paired(), two) if one.length < two.length else (one, two._paired())
-        both = Witnesses(np.concatenate([one.sums, two.sums]), one.length)
-        while len(both.sums) > GATHER:
-            both = both._paired()
-        return both
-
-    def _paired(self) -> Witnesses:
+    def thinned(self) -> Witnesses:
+        """Join neighbours as long as enough blocks are left: one part of a merged stream need not be large."""
+        if len(self.sums) < 2 * FEWEST:
+            return self
         even = self.sums[: len(self.sums) // 2 * 2]
-        return Witnesses(even[::2] + even[1::2], 2 * self.length)
+        return Witnesses(even[::2] + even[1::2], 2 * self.length).thinned()
 
     def widened(self, more: int) -> Witnesses:
         """Add room for more parameters."""
@@ -80,6 +72,12 @@ class Witnesses(InPlace):
         new = np.zeros((len(self.sums), room))
         new[:, place] = self.sums
         return Witnesses(new, self.length)
+
+
+def kept_together(parts: Sequence[Witnesses]) -> tuple[Witnesses, ...]:
+    """Keep the parts of separate streams side by side: each has a length and a mean of its own."""
+    telling = [part.thinned() for part in parts if len(part.sums) >= FEWEST_IN_PART]
+    return tuple(sorted(telling, key=lambda part: -part.steps)[:MOST_PARTS])
 
 
 def decisive_steps(parts: Sequence[Witnesses], influence: Floats, steps: int) -> Floats:

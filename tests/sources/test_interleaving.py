@@ -109,8 +109,8 @@ def test_any_interleaving_and_any_batch(rows: list[Row], next_column: bool, batc
     assert same(whole, cut)
 
 
-@given(rows=logs(), next_column=st.booleans(), batch=st.integers(1, 40), mixed=st.booleans())
-def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], next_column: bool, batch: int, mixed: bool) -> None:
+@given(rows=logs(), batch=st.integers(1, 40), mixed=st.booleans())
+def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], batch: int, mixed: bool) -> None:
     """Told that last rows end episodes, a log without flags is the log with a flag there; truncations stay."""
     rows = rows if mixed else sorted(rows, key=lambda row: str(row["who"]))
     ends = {row["who"]: row for row in rows}
