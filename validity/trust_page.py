@@ -45,8 +45,8 @@ What is behind the lines that are not met:
 - **Within 2 points.** Without Baird's star 110 trusted cells are left. There least squares holds the truth in 92.7 to
   97.1 % of the runs, 1.3 points below to 3.0 above the interval with the true variance, in the mean .7 above. The five
   cells above 2 points hold 95.8 to 96.8 %, and the true variance 93.2 to 94.7 %: widths are 6 to 13 % larger than in
-  the limit there, because scores are taken at an earlier estimate and the rule rather takes longer blocks. At 1000
-  repeats the difference of two coverages on the same runs scatters by half a point.
+  the limit there, probably because scores are taken at an earlier estimate and the rule rather takes longer blocks. At
+  1000 repeats the difference of two coverages on the same runs scatters by half a point.
 - **Baird's star.** The target always heads for a state where the behaviour is seldom, and there takes an action that
   the behaviour seldom takes: one step in 54, with ratios of 7, and the value builds on itself through them. What makes
   it uncertain is that one in ten of these slips. In 400 further runs of 1 000 steps there were 1.9 such events in the
