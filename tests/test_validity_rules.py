@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "validity" / "rules.py"
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the studies are not part of an installed package")
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.9])
-@pytest.mark.parametrize("n", [40, 300, 5000])
+@pytest.mark.parametrize("n", [20, 40, 300, 5000])
 def test_the_chosen_rule_is_ours(correlation: float, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     chosen = runpy.run_path(str(SCRIPT))["CHOSEN"]

@@ -73,7 +73,7 @@ def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], entry
             if entry is not None:
                 _check_entry(path, header["content"], entry)
             return _decoded(header["content"], archive, known)
-    except (FileNotFoundError, IsADirectoryError, PermissionError, CheckpointError):
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except _DAMAGES as error:
         raise CheckpointCorruptError(

@@ -251,6 +251,8 @@ def length(
 def rarity(reading: LeastSquaresReading | None) -> Check:
     """Whether the width rests on more than a few rare steps with large scores."""
     name = "rarity"
+    if reading is not None and reading.n == 0:
+        return Check(name, "not available", "no transitions so far")
     if reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
     known = reading.decisive[~np.isnan(reading.decisive)]

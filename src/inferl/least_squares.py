@@ -27,7 +27,7 @@ from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
 from inferl.vectors import Sparse, Vectors, dense
-from inferl.witnesses import Witnesses, decisive_steps, kept_together
+from inferl.witnesses import Witnesses, decisive_steps, fewer_degrees, kept_together
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
@@ -167,8 +167,7 @@ class LeastSquares:
         else:
             levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
             decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
-            known = np.where(np.isnan(decisive), np.inf, decisive)
-            freedom = 2 / (2 / freedom + 1 / known)  # a variance from rare scores is itself less certain
+            freedom = fewer_degrees(freedom, decisive)
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
         unseen, condition = targets.shape[1] - p, factored.condition()
         together: tuple[Floats, ...] = ()

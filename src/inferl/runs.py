@@ -232,10 +232,13 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
 
 
 def _refuse_dependent(one: Run, other: Run) -> None:
-    if one.command == other.command == "evaluate" and one.options.get("file", "-") == other.options.get("file") != "-":
+    def share(option: str) -> bool:
+        return option in one.options and one.options[option] == other.options.get(option)
+
+    if one.command == other.command == "evaluate" and share("file") and one.options["file"] != "-":
         raise SettingError(
             f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
             "with several columns: inferl evaluate --ratio a,b"
         )
-    if one.command == other.command == "rollout" and one.options.get("seed", "none") == other.options.get("seed"):
+    if one.command == other.command == "rollout" and share("seed"):
         raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

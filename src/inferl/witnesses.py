@@ -19,7 +19,7 @@ import numpy as np
 from inferl.blocks import Moments
 from inferl.rows import Floats, InPlace, Integers, lengthened
 
-__all__ = ["Witnesses", "decisive_steps", "kept_together"]
+__all__ = ["Witnesses", "decisive_steps", "fewer_degrees", "kept_together"]
 
 FEWEST = 32  # blocks; the fourth moment of fewer says little
 FEWEST_IN_PART = 16  # of a stream that is merged with others
@@ -96,3 +96,9 @@ def decisive_steps(parts: Sequence[Witnesses], influence: Floats, steps: int) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         decisive = np.where(fourth > 0, variance**2 / fourth, np.inf) * steps / covered
     return np.where(variance > 0, decisive, np.nan)
+
+
+def fewer_degrees(freedom: Floats, decisive: Floats) -> Floats:
+    """Degrees of freedom of a variance that rests on few steps: its relative variance is 2 / freedom + 1 / decisive."""
+    known = np.where(np.isnan(decisive), np.inf, decisive)
+    return np.asarray(2 / (2 / freedom + 1 / known))

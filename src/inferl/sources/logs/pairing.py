@@ -34,7 +34,7 @@ class Pairing:
     """Rows that wait, and how many were given up; changed as rows are taken."""
 
     labelling: Labelling
-    ends: bool = False  # the last row of every episode ends it
+    episodes_end: bool = False  # the last row of every episode ends it
     waiting: LogRows | None = None
     dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
 
@@ -59,7 +59,7 @@ class Pairing:
         has_next = np.r_[rows.group[1:] == rows.group[:-1], False]
         known = rows.ended | has_next  # whether it is linked
         after = np.minimum(np.arange(n) + 1, n - 1)
-        if self.ends:  # where another episode follows, or nothing does
+        if self.episodes_end:  # where another episode follows, or nothing does
             closing = (has_next & ~np.r_[following[1:], False]) | (final & ~has_next)
             rows = replace(rows, terminated=rows.terminated | (closing & ~rows.ended))
         if rows.next_features is not None:
