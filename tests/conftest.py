@@ -1,6 +1,7 @@
 """Settings of the whole suite: no display, one thread per process, the same hypothesis examples every time."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,3 +25,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem) and any("import torch" in one.source for one in item.dtest.examples):
             item.add_marker("torch")
+
+
+@pytest.fixture(scope="module")
+def short_epochs() -> Iterator[None]:
+    """Keep no more rows of the first epoch than a first solution needs, so that a short stream has several epochs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inferl.least_squares.LONGEST_KEPT", 0)
+        yield
+
+
+@pytest.fixture(scope="module", params=["long first epoch", "short epochs"])
+def both_epochs(request: pytest.FixtureRequest) -> None:
+    """Run a test with the rows of the first epoch kept, as they are in a short stream, and with several epochs."""
+    if request.param == "short epochs":
+        request.getfixturevalue("short_epochs")

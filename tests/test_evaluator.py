@@ -33,6 +33,8 @@ from inferl.least_squares import LeastSquares
 from inferl.step_sizes import Polynomial
 from inferl.transitions import Transitions
 
+pytestmark = pytest.mark.usefixtures("both_epochs")
+
 PROBLEM = small_problem()
 METHODS: list[LeastSquares | OnlineBootstrap] = [
     LeastSquares(),

@@ -22,6 +22,8 @@ from inferl.rows import Floats
 from inferl.step_sizes import Polynomial
 from inferl.targets import as_targets
 
+pytestmark = pytest.mark.usefixtures("both_epochs")
+
 PROBLEM = small_problem()
 
 

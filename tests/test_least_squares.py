@@ -25,6 +25,8 @@ from inferl.streams import Clock, Streams
 from inferl.transitions import Transitions
 from inferl.vectors import Sparse, dense
 
+pytestmark = pytest.mark.usefixtures("short_epochs")
+
 PROBLEM = small_problem()
 
 

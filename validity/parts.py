@@ -19,6 +19,7 @@ from study import Result
 import inferl
 from inferl.baselines import offline_bootstrap
 from inferl.interval import Interval
+from inferl.least_squares import LeastSquaresState
 from inferl.rows import Floats
 
 LEVEL = 0.95
@@ -77,6 +78,12 @@ def fired(evaluator: inferl.Evaluator, rows: Floats) -> list[list[str]]:
     return [[check.name for check in evaluator.report(row).checks if check.failed] for row in rows]
 
 
+def of_single_steps(evaluator: inferl.Evaluator, rows: Floats) -> Interval:
+    """What `LeastSquares("none")` says; it keeps the same sums, and reads level 0."""
+    method = inferl.LeastSquares("none")
+    return method.interval(method.read(cast(LeastSquaresState, evaluator.settled().method), rows), LEVEL)
+
+
 def solved(name: str, numbers: range, seed: int, longest: int) -> Result:
     asked, found = problem(name), Found()
     rows, targets = asked.rows, list(asked.asked)
@@ -84,17 +91,17 @@ def solved(name: str, numbers: range, seed: int, longest: int) -> Result:
     for number in numbers:
         lengths = [n for n in asked.lengths if n <= longest]
         data = asked.data(lengths[-1], [seed, number])
-        evaluators = {"least squares": inferl.Evaluator(asked.algorithm)}
-        evaluators["least squares, lag 0"] = inferl.Evaluator(asked.algorithm, inferl.LeastSquares("none"))
-        if episodic:
-            evaluators["least squares, episodes"] = inferl.Evaluator(asked.algorithm, inferl.LeastSquares("episode"))
-        start = 0
+        dyadic, start = inferl.Evaluator(asked.algorithm), 0
+        episodes = inferl.Evaluator(asked.algorithm, inferl.LeastSquares("episode")) if episodic else None
         for n in lengths:
-            for method, evaluator in evaluators.items():
-                evaluator.update(data[start:n])
-                interval = evaluator.interval(rows, LEVEL)
-                said = fired(evaluator, rows) if method == "least squares" else None
-                found.add(method, n, targets, interval.lower, interval.upper, said)
+            dyadic.update(data[start:n])
+            interval = dyadic.interval(rows, LEVEL)
+            found.add("least squares", n, targets, interval.lower, interval.upper, fired(dyadic, rows))
+            interval = of_single_steps(dyadic, rows)
+            found.add("least squares, lag 0", n, targets, interval.lower, interval.upper)
+            if episodes is not None:
+                interval = episodes.update(data[start:n]).interval(rows, LEVEL)
+                found.add("least squares, episodes", n, targets, interval.lower, interval.upper)
             start = n
     return found.columns
 

@@ -147,7 +147,7 @@ def random(kind: str) -> Problem:
     asked: dict[str, int | list[float]] = {"V(s0)": features[0].tolist(), "V(start)": features.mean(axis=0).tolist()}
     steps = 5 if kind == "5-step" else 1
     if kind == "tabular":
-        return Problem(mdp, target, discount, inferl.TD(50), {"V(s0)": 0}, lengths[1:], step=100.0)
+        return Problem(mdp, target, discount, inferl.TD(50), {"V(s0)": 0}, lengths[1:], step=25.0)
     if steps > 1:
         algorithm = inferl.NStepTD(10, steps)
     acting = behaviour if kind == "off-policy" else None

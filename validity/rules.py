@@ -1,14 +1,16 @@
 """How should the block length be chosen? Rules compared on the same runs, with seeds apart from those of trust.py.
 
-    python validity/rules.py [--repeats 400] [--processes 2] [--seed 61000]
+    python validity/rules.py [--repeats 400] [--processes 2] [--seed 62000]
 
-Writes validity/results/rules.json; stopped and started again, it goes on. About 9 minutes of one core.
+Also whether it matters that the rows of the first epoch are kept. Writes validity/results/rules.json; stopped and
+started again, it goes on. About 20 minutes of one core.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,13 +20,14 @@ from scipy.special import ndtri
 from study import Result, provenance, repeat, write_results
 
 import inferl
+from inferl import least_squares
 from inferl.blocks import FEWEST_TESTED, FEWEST_USED, Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
 from inferl.rows import Floats, Integers
 from inferl.witnesses import fewer_degrees
 
-SEED = 61_000
+SEED = 62_000
 LEVEL = 0.95
 LONGEST = 100_000
 AT_ONCE = 50  # repeats of a job
@@ -85,6 +88,19 @@ RULES = (
 )
 
 
+FORGETFUL = f"{CHOSEN}; rows of the first epoch not kept"
+
+
+@contextmanager
+def keeping(rows: int) -> Iterator[None]:
+    """Let least squares keep so many rows."""
+    usual, least_squares.LONGEST_KEPT = least_squares.LONGEST_KEPT, rows
+    try:
+        yield
+    finally:
+        least_squares.LONGEST_KEPT = usual
+
+
 def one_job(job: list[Any]) -> Result:
     """Errors and half widths of a few runs of one problem."""
     name, first, last, seed = job
@@ -93,14 +109,18 @@ def one_job(job: list[Any]) -> Result:
     truth, _ = asked.solution()
     lengths = [n for n in asked.lengths if n <= LONGEST]
     for number in range(first, last):
-        data, evaluator, start = asked.data(lengths[-1], [seed, number]), inferl.Evaluator(asked.algorithm), 0
+        data, start = asked.data(lengths[-1], [seed, number]), 0
+        usual, forgetful = inferl.Evaluator(asked.algorithm), inferl.Evaluator(asked.algorithm)
         for n in lengths:
-            evaluator.update(data[start:n])
-            start = n
-            reading = inferl.LeastSquares().read(cast(LeastSquaresState, evaluator.settled().method), asked.rows)
+            usual.update(data[start:n])
+            reading = inferl.LeastSquares().read(cast(LeastSquaresState, usual.settled().method), asked.rows)
             assert reading.levels is not None
             found = {str(rule): rule.reach(reading.levels, reading.decisive, n) for rule in RULES}
-            for key, value in (found | {"error": reading.estimate - truth}).items():
+            with keeping(0):
+                interval = forgetful.update(data[start:n]).interval(asked.rows, LEVEL)
+            start = n
+            found |= {FORGETFUL: np.asarray(interval.width) / 2, "error": reading.estimate - truth}
+            for key, value in found.items():
                 columns.setdefault(f"{n}|{key}", []).append([float(f"{x:.6g}") for x in value])
     return columns
 
@@ -128,7 +148,7 @@ def cells(todo: list[list[Any]], results: list[Result]) -> Iterator[dict[str, An
                 }
 
 
-KEYS = ["error", *(str(rule) for rule in RULES)]
+KEYS = ["error", *(str(rule) for rule in RULES), FORGETFUL]
 
 
 def summaries(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ from inferl.errors import (
 __all__ = ["read_checkpoint", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 3
+VERSION = 4
 
 # What NumPy, zipfile and JSON raise between them when bytes are missing or changed.
 _DAMAGES = (

@@ -3,7 +3,9 @@ r"""LeastSquares: solve the equation instead of walking towards it.
 The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
 A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-that grow until the variance no longer does (`blocks`). Memory is O(p^2 log n), p the number of parameters seen.
+that grow until the variance no longer does (`blocks`). A pilot is off by what it had not seen, which makes its scores
+too large; so the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is
+O(p^2 log n), p the number of parameters seen, and a megabyte or two for those rows.
 """
 
 from __future__ import annotations
@@ -20,22 +22,32 @@ from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.occupancy import Occupancy
-from inferl.rows import Floats, InPlace, lengthened
+from inferl.rows import Floats, InPlace, Rows, lengthened
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
-from inferl.vectors import Sparse, Vectors, dense
+from inferl.vectors import Sparse, Vectors, dense, stored_numbers
 from inferl.witnesses import Witnesses, decisive_steps, fewer_degrees, kept_together
 
-__all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
+__all__ = ["Kept", "LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
 Blocks = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
-SHORTEST_EPOCH = 256
+SHORTEST_EPOCH = 256  # rows
+LONGEST_KEPT = 8192  # rows of the first epoch, if they have no more than ...
+MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them; but four rows a parameter at least
 NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(Rows):
+    """Rows of the first epoch, as they came."""
+
+    increments: Increments
+    clock: Clock
 
 
 @dataclass(eq=False)
@@ -49,10 +61,9 @@ class LeastSquaresState(InPlace):
     sums: Sums  # A and b
     occupancy: Occupancy  # of the features
     n: int  # increments folded
-    epoch_end: int  # where the current epoch ends; 0 during the first, which grows with the parameters seen
+    epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
     pilot: Floats  # (p,)
-    buffer: Increments | None  # of the first epoch, which is scored with the pilot found at its end
-    buffer_clock: Clock | None
+    kept: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
     previous: Moments | None
     witnesses: tuple[Witnesses, ...]  # of the previous epoch; after a merge, of all streams
     current: Blocks
@@ -111,8 +122,7 @@ class LeastSquares:
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
-            buffer=None,
-            buffer_clock=None,
+            kept=(),
             previous=None,
             witnesses=(),
             current=Cascade.empty(1, 0),
@@ -122,7 +132,7 @@ class LeastSquares:
         """Fold increments into the sums, in place; epochs end at tile edges."""
         start = 0
         while start < len(increments):
-            left = max(state.epoch_end - state.n, 1)  # in the first epoch the end is not known: tile by tile
+            left = max(state.epoch_end - state.n, 1)
             rows = slice(start, start + -(-left // TILE) * TILE)
             self._advance_within(state, increments[rows], clock[rows])
             start = rows.stop
@@ -135,13 +145,12 @@ class LeastSquares:
         state.sums.add(seen)
         state.occupancy.add(features_of(seen))
         state.n += len(seen)
-        if state.epoch_end:
+        if state.kept is None:
             _add(state.current, seen.scores(state.pilot), clock)
         else:
-            held, held_clock = state.buffer, state.buffer_clock
-            state.buffer = increments if held is None else Increments.join([held, increments])
-            state.buffer_clock = clock if held_clock is None else Clock.join([held_clock, clock])
-        if state.n >= (state.epoch_end or _first_end(len(state.coordinates))):
+            state.kept = _appended(state.kept, Kept(increments, clock))
+            state.epoch_end = _first_end(len(state.coordinates), increments)
+        if state.n >= state.epoch_end:
             self._end_epoch(state)
 
     def read(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
@@ -158,7 +167,7 @@ class LeastSquares:
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
         outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
         room = state.coordinates.room
-        blocks = self._score_buffer(state, lengthened(theta, room)) if state.buffer is not None else state.current
+        blocks = self._scored(state, lengthened(theta, room))
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = lengthened(influence, room)
         decisive = NOTHING
@@ -212,7 +221,7 @@ class LeastSquares:
         ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
-            blocks = self._score_buffer(state, pilot[place]) if state.buffer is not None else state.current
+            blocks = self._scored(state, pilot[place])
             moments = blocks.moments
             known += [part.moved(place, room) for part in (state.previous, moments) if part is not None]
             seen += [part.moved(place, room) for part in (*state.witnesses, Witnesses.of(moments))]
@@ -229,8 +238,7 @@ class LeastSquares:
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
-            buffer=None,
-            buffer_clock=None,
+            kept=None,
             previous=Moments.pooled(known),
             witnesses=kept_together(seen),
             current=current,
@@ -253,10 +261,8 @@ class LeastSquares:
         p, room = len(state.coordinates), state.coordinates.room
         matrix, vector = state.sums.total()
         state.pilot = lengthened(Factored(matrix[:p, :p]).solve(vector[:p]), room)
-        if state.buffer is not None:
-            state.current = self._score_buffer(state, state.pilot)
-            state.buffer = state.buffer_clock = None
-        state.epoch_end = 2 * (state.epoch_end or _first_end(p))
+        state.current, state.kept = self._scored(state, state.pilot), None
+        state.epoch_end *= 2
         moments = state.current.moments
         state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
         state.current = state.current.next_epoch(_n_levels(state.epoch_end))
@@ -270,11 +276,14 @@ class LeastSquares:
             return SparseCascade.empty(_n_levels(epoch_end), p, scores.index.shape[1])
         return Cascade.empty(_n_levels(epoch_end), p)
 
-    def _score_buffer(self, state: LeastSquaresState, pilot: Floats) -> Blocks:
-        assert state.buffer is not None and state.buffer_clock is not None
-        scores = state.coordinates.relabelled(state.buffer).scores(pilot)
-        blocks = self._no_blocks(_first_end(len(state.coordinates)), scores)
-        _add(blocks, scores, state.buffer_clock)
+    def _scored(self, state: LeastSquaresState, pilot: Floats) -> Blocks:
+        """Blocks of the current epoch; if its rows are still there, scored at this pilot."""
+        if not state.kept:
+            return state.current
+        rows = Kept.join(state.kept)
+        scores = state.coordinates.relabelled(rows.increments).scores(pilot)
+        blocks = self._no_blocks(state.epoch_end, scores)
+        _add(blocks, scores, rows.clock)
         return blocks
 
 
@@ -294,9 +303,21 @@ def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
         blocks.add(dense(scores), clock)
 
 
-def _first_end(p: int) -> int:
-    """Length of the first epoch: enough rows for a first solution, in whole tiles."""
-    return -(-max(SHORTEST_EPOCH, 4 * p) // TILE) * TILE
+def _appended(pieces: tuple[Kept, ...], rows: Kept) -> tuple[Kept, ...]:
+    """Add rows tile by tile; pieces of equal length are joined, so that each row is copied a few times only."""
+    for start in range(0, len(rows), TILE):
+        new = rows[start : start + TILE]
+        while pieces and len(pieces[-1]) == len(new):
+            pieces, new = pieces[:-1], Kept.join([pieces[-1], new])
+        pieces = (*pieces, new)
+    return pieces
+
+
+def _first_end(p: int, rows: Increments) -> int:
+    """Length of the first epoch, in whole tiles: as many rows as may be kept, but enough for a first solution."""
+    numbers = (stored_numbers(rows.u) + stored_numbers(rows.v)) // len(rows)
+    longest = min(LONGEST_KEPT, MOST_NUMBERS // numbers)
+    return -(-max(SHORTEST_EPOCH, 4 * p, longest) // TILE) * TILE
 
 
 def _n_levels(epoch_end: int) -> int:

@@ -39,16 +39,27 @@ def anytime(interval: Interval, grown: float) -> Interval:
     With s the standard error, it is estimate ± s sqrt((1 + 1/x) log((1 + x) / (1 - level)^2)): the normal mixture
     boundary, an asymptotic confidence sequence (Waudby-Smith et al. 2024), valid after a burn-in. x is `tightest` times
     `grown`: the information so far, relative to that at the tuning time. There, where x is `tightest`, the interval is
-    1.55 times as wide as the pointwise one at a level of 95 %. Few degrees of freedom widen it as they widen that.
+    1.55 times as wide as the pointwise one at a level of 95 %. Few degrees of freedom widen it as they widen the
+    pointwise interval of that width, which is one of 99.76 %.
 
     >>> pointwise = Interval(0.0, -1.96, 1.96, 0.95, "normal", 1.0, n=10_000)
     >>> print(anytime(pointwise, grown=1.0))
     0.0 [-3.0, 3.0] 95% anytime, 10 000 transitions
     """
-    level = interval.level
-    x = tightest(level) * grown
-    boundary = np.sqrt((1 + 1 / x) * np.log((1 + x) / (1 - level) ** 2)) if x > 0 else np.inf
-    return _widened(interval, boundary * quantile(level, interval.freedom) / quantile(level), "anytime")
+    level, x = interval.level, tightest(interval.level)
+    least = _boundary(x, level)
+    return _widened(interval, _boundary(x * grown, level) * _student(least, interval.freedom) / least, "anytime")
+
+
+def _boundary(x: float, level: float) -> float:
+    return float(np.sqrt((1 + 1 / x) * np.log((1 + x) / (1 - level) ** 2))) if x > 0 else np.inf
+
+
+def _student(reach: float, freedom: Floats | float) -> Floats:
+    """Student's quantile at the level at which the normal one is `reach`."""
+    from scipy.special import erf
+
+    return quantile(float(erf(reach / np.sqrt(2))), freedom)
 
 
 def simultaneous(interval: Interval, scores: Floats) -> Interval:
@@ -63,15 +74,12 @@ def simultaneous(interval: Interval, scores: Floats) -> Interval:
     0.0 [-2.2, 2.2] 95% simultaneous, 100 transitions
     0.0 [-2.2, 2.2] 95% simultaneous, 100 transitions
     """
-    from scipy.special import erf
-
     error = np.asarray(interval.standard_error)
     known = np.isfinite(error) & (error > 0)
     if not known.any():
         return _widened(interval, np.inf, "simultaneous")
-    largest = np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level)
-    higher = max(float(erf(largest / np.sqrt(2))), interval.level)
-    return _widened(interval, quantile(higher, interval.freedom), "simultaneous")
+    largest = float(np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level))
+    return _widened(interval, _student(max(largest, float(quantile(interval.level))), interval.freedom), "simultaneous")
 
 
 def correlated_scores(correlations: Sequence[Floats]) -> Floats:

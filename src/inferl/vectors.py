@@ -25,6 +25,7 @@ __all__ = [
     "side_by_side",
     "slice_of",
     "squared_norm",
+    "stored_numbers",
     "subtract",
     "subtract_scaled",
     "terms",
@@ -53,6 +54,11 @@ Vectors = Floats | Sparse  # (T, p) or, for the terms of an increment, (T, K, p)
 def one_hot(index: Integers, size: int) -> Sparse:
     """Turn row numbers into unit vectors."""
     return Sparse(index[:, None], np.ones((len(index), 1)), size)
+
+
+def stored_numbers(x: Vectors) -> int:
+    """How many numbers it takes to store them."""
+    return x.index.size + x.value.size if isinstance(x, Sparse) else x.size
 
 
 def dense(x: Vectors) -> Floats:
