@@ -31,8 +31,6 @@ from inferl.rows import Floats
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
 
-pytestmark = pytest.mark.usefixtures("short_epochs")  # what is kept stops growing early
-
 PROBLEM = small_problem()
 D = PROBLEM.features.shape[1]
 
