@@ -131,9 +131,9 @@ is uncertain from run to run, but the interval allows for it and covers.
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [HEAD]
-    trust, rules = (results / f"{name}.json" for name in ("trust", "rules"))
-    if trust.exists() and rules.exists():
-        parts += trust_page.sections(*(json.loads(path.read_text()) for path in (trust, rules)))
+    trust = [results / f"{name}.json" for name in ("trust", "rules", "rare")]
+    if all(path.exists() for path in trust):
+        parts += trust_page.sections(*(json.loads(path.read_text()) for path in trust))
     for name, sections in (("spine", spine_sections), ("method", method_sections)):
         path = results / f"{name}.json"
         if path.exists():

@@ -101,6 +101,14 @@ Where scores alternate in sign (the two-state chain with correlation -.5) the va
 There the rule passes over short ones; before it did, these intervals were 22 % too wide.
 """
 
+RARE = """\
+## What has not happened yet
+
+In Baird's star the target always heads for a state where the behaviour is seldom, and there takes an action that the
+behaviour seldom takes: one step in 54, with ratios of 7, and the value builds on itself through them. What makes it
+uncertain is that one in ten of these slips away. Runs by the number of such events:
+"""
+
 ANYTIME = """\
 ## Looking again and again
 
@@ -124,7 +132,7 @@ states of a table are those that are visited 50 times or more in the mean at the
 """
 
 
-def sections(content: dict[str, Any], rules: dict[str, Any]) -> Iterable[str]:
+def sections(content: dict[str, Any], rules: dict[str, Any], rare: dict[str, Any]) -> Iterable[str]:
     """The sections, in their order."""
     yield PICTURE
     yield CRITERIA
@@ -146,6 +154,8 @@ def sections(content: dict[str, Any], rules: dict[str, Any]) -> Iterable[str]:
             "held": lambda c: counted(c["fired_when_held"]),
         },
     )
+    yield RARE
+    yield rare_table(rare)
     yield RULE
     yield rules_table(rules)
     yield LESSONS
@@ -221,6 +231,20 @@ def rules_table(content: dict[str, Any]) -> str:
         f"{content['repeats']} runs a problem; `{made['command']}`, seed {made['seed']}, commit {made['commit'][:12]}."
     )
     return table(content["rules"], columns) + "\n" + origin + "\n"
+
+
+def rare_table(content: dict[str, Any]) -> str:
+    """A line a length and number of events, where there are runs."""
+    columns: dict[str, Callable[[Cell], str]] = {
+        "steps": lambda c: spaced(c["length"]),
+        "events": lambda c: f"{c['events']}{' or more' if c['or more'] else ''}",
+        "runs": lambda c: str(c["runs"]),
+        "held": lambda c: percent(c["held"] / c["runs"]),
+        "a check fired": lambda c: percent(c["fired"] / c["runs"]),
+    }
+    made = content["provenance"]
+    origin = f"V(s0); `{made['command']}`, seed {made['seed']}, commit {made['commit'][:12]}."
+    return table([cell for cell in content["cells"] if cell["runs"]], columns) + "\n" + origin + "\n"
 
 
 def table(cells: list[Cell], columns: dict[str, Callable[[Cell], str]]) -> str:
