@@ -147,17 +147,17 @@ def test_rare_rewards_widen_the_interval() -> None:
     assert wider >= narrower + 3
 
 
-@pytest.mark.parametrize("expected", [3, 4, 6, 8, 12, 20])
-def test_counts_of_two_or_more_have_intervals_that_hold(expected: int) -> None:
+def test_counts_have_intervals_that_hold() -> None:
     """A count is a sum of equal events, each of which decides: exact coverage of count -+ t x root.
 
-    Fewer than two in expectation are another matter: there is often none, and then nothing is known.
+    Means below 3 are another matter: there is often no event, and then nothing is known.
     """
-    count = np.arange(1, 100)
-    degrees = fewer_degrees(np.full(99, np.inf), count.astype(np.float64))
-    held = np.abs(count - expected) <= quantile(0.95, degrees) * np.sqrt(count)
-    coverage = float(stats.poisson.pmf(count, expected)[held].sum())
-    assert 0.925 < coverage < 0.995
+    count = np.arange(1, 200)
+    degrees = fewer_degrees(np.full(len(count), np.inf), count.astype(np.float64))
+    reach = quantile(0.95, degrees) * np.sqrt(count)
+    for mean in np.arange(3, 60, 0.1):
+        coverage = float(stats.poisson.pmf(count, mean)[np.abs(count - mean) <= reach].sum())
+        assert 0.925 < coverage < 0.995
 
 
 @pytest.mark.parametrize(("n_shards", "steps"), [(12, 1500), (30, 256), (30, 200), (60, 100)])
