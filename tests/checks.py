@@ -32,7 +32,6 @@ BOOTSTRAP = OnlineBootstrap(Polynomial(0.5, cap=0.1), n_replicas=5, seed=3)
 Data = Transitions | Increments
 
 
-@mock.patch("inferl.least_squares.LONGEST_KEPT", 0)  # several epochs, and what is kept stops growing early
 def check_algorithm(algorithm: Algorithm, data: Data) -> None:
     """Run the whole contract on at least 300 rows of data."""
     assert len(data) >= 300
@@ -42,9 +41,12 @@ def check_algorithm(algorithm: Algorithm, data: Data) -> None:
     check_unit_multipliers(algorithm, data)
     check_shards(algorithm, data)
     for method in (BOOTSTRAP, *([LeastSquares()] if algorithm.affine else [])):
-        check_chunks(algorithm, method, data, cuts=(1, 2, 63, 64, 65, 130, 200))
-        check_chunks(algorithm, method, data, cuts=range(1, len(data)))
-        check_resume(algorithm, method, data, stop=97)
+        for rows in (0, 8192):  # with several epochs of least squares, and with one whose rows are kept
+            with mock.patch("inferl.least_squares.LONGEST_KEPT", rows):
+                check_chunks(algorithm, method, data, cuts=(1, 2, 63, 64, 65, 130, 200))
+                check_chunks(algorithm, method, data, cuts=range(1, len(data)))
+                check_resume(algorithm, method, data, stop=97)
+                check_resume(algorithm, method, data, stop=257)
         check_flat_memory(algorithm, method, data)
 
 
@@ -165,6 +167,7 @@ def check_shards(algorithm: Algorithm, data: Data) -> None:
         assert joined.tobytes() == np.ascontiguousarray(getattr(whole, name)).tobytes()
 
 
+@mock.patch("inferl.least_squares.LONGEST_KEPT", 0)  # what is kept stops growing early
 def check_flat_memory(algorithm: Algorithm, method: Any, data: Data) -> None:
     """What is kept does not grow with the stream (least squares adds a block level at each doubling)."""
 

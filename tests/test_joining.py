@@ -108,3 +108,17 @@ def test_shards_concatenate_to_the_whole_bit_for_bit() -> None:
         inferl.concatenate(shards)
     with pytest.raises(SettingError, match="merged"):
         inferl.concatenate([Evaluator(TD(2)).update(data)])
+
+
+def test_streams_that_keep_different_shares_count_by_their_length() -> None:
+    """One stream keeps half of its scores, the other all; each speaks of a state of its own."""
+    rng = np.random.default_rng(12)
+    shards = []
+    for state, n in ((0, 16_384), (1, 8_000)):
+        places = np.full(n, state)
+        data = inferl.Transitions(places, rng.normal(size=n), places, 0.0)
+        shards.append(Evaluator(TD(2), LeastSquares("none")).update(data))
+    merged = inferl.merge(*shards)
+    for state, shard in enumerate(shards):
+        alone = shard.interval(state).standard_error
+        assert merged.interval(state).standard_error == pytest.approx(alone, rel=2e-3)

@@ -78,7 +78,7 @@ def one_job(job: list[Any]) -> Result:
     part, name, first, last, seed, longest = job
     begin = process_time()
     columns = PARTS[part][0](name, range(first, last), seed, longest)
-    return {"columns": columns, "seconds": process_time() - begin}
+    return {"columns": columns, "seconds": process_time() - begin, "commit": provenance(seed)["commit"]}
 
 
 def joined(todo: list[list[Any]], results: list[Result]) -> dict[tuple[str, str], Result]:
@@ -269,7 +269,17 @@ def main() -> None:
         "relaxation times": {key: round(problem(key).relaxation_time, 2) for key in PROBLEMS},
     }
     seconds = float(sum(result["seconds"] for result in results))
-    content = {"provenance": made_by, "settings": settings, "cpu_seconds": seconds, "criteria": lines, "cells": cells}
+    commits: dict[str, list[str]] = {}  # a run that is stopped and goes on may see more than one
+    for (part, *_), result in zip(todo, results, strict=True):
+        commits[part] = sorted({*commits.get(part, []), result["commit"]})
+    content = {
+        "provenance": made_by,
+        "commits": commits,
+        "settings": settings,
+        "cpu_seconds": seconds,
+        "criteria": lines,
+        "cells": cells,
+    }
     print(write_results(name, content | others).name, f"{seconds / 60:.0f} minutes of one core")
 
 

@@ -50,16 +50,22 @@ class Moments(InPlace):
         return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, none + 1, gathered, none.copy())
 
     @classmethod
-    def pooled(cls, parts: Sequence[Moments]) -> Moments:
-        """Add up epochs, each centred about its own mean."""
+    def pooled(cls, parts: Sequence[Moments], told: Sequence[float]) -> Moments:
+        """Add up epochs, each centred about its own mean.
+
+        A block of an epoch stands for `told` times as many steps as it has, as not all streams keep the same share of
+        theirs; squares are weighted so, relative to the mean.
+        """
+        steps = [int(part.blocks[0]) for part in parts]
+        usual = np.dot(told, steps) / max(sum(steps), 1)
         n_levels = max(len(part.count) for part in parts)
         pool = cls.empty(n_levels, parts[0].total.shape[1], gather=0)
         pool.means[:] = 0
-        for part in parts:
+        for part, own in zip(parts, told, strict=True):
             part = part.settled()
-            j = len(part.count)
+            j, weight = len(part.count), own / usual if usual > 0 else 1.0
             mean = part.total / np.maximum(part.count, 1)[:, None]
-            pool.outer[:j] += np.tril(part.outer - mean[:, :, None] * part.total[:, None, :])
+            pool.outer[:j] += weight * np.tril(part.outer - mean[:, :, None] * part.total[:, None, :])
             pool.count[:j] += part.count
             pool.means[:j] += np.minimum(part.means, part.count)
         return pool

@@ -48,17 +48,33 @@ class Increments(Rows):
 
     def at(self, theta: Floats) -> Floats:
         """Evaluate H_t(theta) for one theta (p,): (T, p)."""
-        rest = self.c - dense(self.v) @ theta
-        return _summed("tkp,tk->tp", dense(self.u), rest) - self.damping * theta
+        return _summed("tkp,tk->tp", dense(self.u), self.rest(theta)) - self.damping * theta
 
-    def scores(self, theta: Floats) -> Vectors:
-        """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries."""
-        u, v = self.u, self.v
-        if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
-            return self.at(theta)
-        rest = self.c - np.add.reduce(v.value * theta[v.index], axis=-1)
+    def rest(self, theta: Floats) -> Floats:
+        """What theta leaves unexplained of each term, c - v . theta: (T, K)."""
+        v = self.v
+        if isinstance(v, Sparse):
+            return np.asarray(self.c - np.add.reduce(v.value * theta[v.index], axis=-1))
+        return np.asarray(self.c - v @ theta)
+
+    def scores(self, theta: Floats, rest: Floats | None = None) -> Vectors:
+        """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries.
+
+        `rest` (T, K) may be given in place of what theta leaves unexplained.
+        """
+        u, rest = self.u, self.rest(theta) if rest is None else rest
+        if not isinstance(u, Sparse) or self.damping.any():
+            return _summed("tkp,tk->tp", dense(u), rest) - self.damping * theta
         n = len(self)
         return Sparse(u.index.reshape(n, -1), (u.value * rest[..., None]).reshape(n, -1), u.size)
+
+    def leverage(self, inverse: Floats) -> Floats:
+        """How much each term explains itself, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
+        u, v = self.u, self.v
+        if isinstance(u, Sparse) and isinstance(v, Sparse):
+            between = inverse[v.index[..., :, None], u.index[..., None, :]]
+            return np.asarray(np.einsum("tki,tkij,tkj->tk", v.value, between, u.value))
+        return np.asarray(np.einsum("tkp,tkp->tk", dense(v), dense(u) @ inverse.T))
 
     def matrix(self) -> Floats:
         """Write out A_t, (T, p, p); for tests and small problems."""
@@ -75,7 +91,7 @@ class Increments(Rows):
         `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
         """
         try:
-            a, b = np.array(matrix, dtype=np.float64), np.array(vector, dtype=np.float64)
+            a, b = (np.array(x, dtype=np.float64, order="C") for x in (matrix, vector))
             size = None if scale is None else np.array(scale, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ShapeError(f"matrix, vector or scale cannot be read as floats: {error}") from None

@@ -5,12 +5,12 @@ A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
 that grow until the variance no longer does (`blocks`). A pilot is off by what it had not seen, which makes its scores
 too large; so the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is
-O(p^2 log n), p the number of parameters seen, and a megabyte or two for those rows.
+O(p^2 log n), p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log2
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
 from inferl.occupancy import Occupancy
-from inferl.rows import Floats, InPlace, Rows, lengthened
+from inferl.rows import Floats, InPlace, Integers, Rows, lengthened
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
@@ -35,6 +35,7 @@ __all__ = ["Kept", "LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
 Blocks = Cascade | SparseCascade | EpisodeSums
 
+MOST_LEVERAGE = 0.999  # of a row that others help to explain
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 SHORTEST_EPOCH = 256  # rows
 LONGEST_KEPT = 8192  # rows of the first epoch, if they have no more than ...
@@ -167,7 +168,7 @@ class LeastSquares:
         size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
         outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
         room = state.coordinates.room
-        blocks = self._scored(state, lengthened(theta, room))
+        blocks = self._scored(state, lengthened(theta, room), factored)
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = lengthened(influence, room)
         decisive = NOTHING
@@ -215,18 +216,23 @@ class LeastSquares:
             own_matrix, own_vector = state.sums.total()
             matrix[np.ix_(place, place)] += own_matrix
             vector[place] += own_vector
-        pilot = lengthened(Factored(matrix).solve(vector), room) if one.n + other.n else vector
+        factored = Factored(matrix)
+        pilot = factored.solve(vector)
+        n = one.n + other.n
         known: list[Moments] = []
+        told: list[float] = []  # how many steps, or episodes, each one kept stands for
         seen: list[Witnesses] = []
         ended: list[Blocks] = []
         for state in (one, other):
             place = coordinates.places(state.coordinates)
-            blocks = self._scored(state, pilot[place])
+            blocks = self._scored(state, pilot[place], factored, place)
             moments = blocks.moments
-            known += [part.moved(place, room) for part in (state.previous, moments) if part is not None]
+            own = [part.moved(place, room) for part in (state.previous, moments) if part is not None]
+            all_blocks = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
+            told += [all_blocks / max(sum(int(part.blocks[0]) for part in own), 1)] * len(own)
+            known += own
             seen += [part.moved(place, room) for part in (*state.witnesses, Witnesses.of(moments))]
             ended.append(blocks)
-        n = one.n + other.n
         visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
         current = ended[0].widened(room - one.coordinates.room).next_epoch(_n_levels(2 * n))
         if isinstance(current, EpisodeSums) and isinstance(ended[1], EpisodeSums):
@@ -239,7 +245,7 @@ class LeastSquares:
             epoch_end=2 * n,
             pilot=pilot,
             kept=None,
-            previous=Moments.pooled(known),
+            previous=Moments.pooled(known, told),
             witnesses=kept_together(seen),
             current=current,
         )
@@ -260,8 +266,9 @@ class LeastSquares:
         """Renew the pilot; the current moments become the previous ones."""
         p, room = len(state.coordinates), state.coordinates.room
         matrix, vector = state.sums.total()
-        state.pilot = lengthened(Factored(matrix[:p, :p]).solve(vector[:p]), room)
-        state.current, state.kept = self._scored(state, state.pilot), None
+        factored = Factored(matrix[:p, :p])
+        state.pilot = lengthened(factored.solve(vector[:p]), room)
+        state.current, state.kept = self._scored(state, state.pilot, factored), None
         state.epoch_end *= 2
         moments = state.current.moments
         state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
@@ -276,12 +283,22 @@ class LeastSquares:
             return SparseCascade.empty(_n_levels(epoch_end), p, scores.index.shape[1])
         return Cascade.empty(_n_levels(epoch_end), p)
 
-    def _scored(self, state: LeastSquaresState, pilot: Floats) -> Blocks:
-        """Blocks of the current epoch; if its rows are still there, scored at this pilot."""
+    def _scored(
+        self, state: LeastSquaresState, pilot: Floats, factored: Factored, place: Integers | None = None
+    ) -> Blocks:
+        """Blocks of the current epoch; if its rows are still there, scored at this pilot.
+
+        The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
+        `place` says where the state's parameters are in the factored matrix.
+        """
         if not state.kept:
             return state.current
         rows = Kept.join(state.kept)
-        scores = state.coordinates.relabelled(rows.increments).scores(pilot)
+        seen = state.coordinates.relabelled(rows.increments)
+        among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
+        inverse = np.zeros((state.coordinates.room,) * 2)
+        inverse[: len(among), : len(among)] = factored.inverse()[np.ix_(among, among)]
+        scores = seen.scores(pilot, _unexplained(seen.rest(pilot), seen.leverage(inverse)))
         blocks = self._no_blocks(state.epoch_end, scores)
         _add(blocks, scores, rows.clock)
         return blocks
@@ -303,10 +320,27 @@ def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
         blocks.add(dense(scores), clock)
 
 
+def _unexplained(rest: Floats, leverage: Floats) -> Floats:
+    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
+
+    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
+    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere.
+    """
+    alone = leverage > MOST_LEVERAGE
+    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
+    usual = np.sqrt(np.mean(stretched**2, where=~alone, axis=0)) if not alone.all() else np.abs(rest).max(axis=0)
+    return np.asarray(np.where(alone, usual, stretched))
+
+
 def _appended(pieces: tuple[Kept, ...], rows: Kept) -> tuple[Kept, ...]:
-    """Add rows tile by tile; pieces of equal length are joined, so that each row is copied a few times only."""
+    """Add rows tile by tile; pieces of equal length are joined, so that each row is copied a few times only.
+
+    What belongs to all rows together, the damping, stays with the first piece.
+    """
     for start in range(0, len(rows), TILE):
-        new = rows[start : start + TILE]
+        new = rows[start : start + TILE].copied()
+        if pieces:
+            new = replace(new, increments=replace(new.increments, damping=NOTHING))
         while pieces and len(pieces[-1]) == len(new):
             pieces, new = pieces[:-1], Kept.join([pieces[-1], new])
         pieces = (*pieces, new)

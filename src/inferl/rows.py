@@ -62,11 +62,22 @@ class Rows:
                 joined[name] = np.concatenate([getattr(part, name) for part in parts])
         return parts[0]._rebuilt(joined)
 
+    def copied(self) -> Self:
+        """Return the same rows in arrays of their own, so that nothing larger is kept for them."""
+        columns = {name: getattr(self, name) for name in _names(type(self))[0]}
+        return self._rebuilt({name: _copied(x) for name, x in columns.items()})
+
     def _rebuilt(self, columns: dict[str, Any]) -> Self:
         new = object.__new__(type(self))
         for name in _names(type(self))[1]:
             object.__setattr__(new, name, columns[name] if name in columns else getattr(self, name))
         return new
+
+
+def _copied(x: Any) -> Any:
+    if x is None or isinstance(x, Rows):
+        return x and x.copied()
+    return np.array(x, order="C")
 
 
 def lengthened(x: Floats, length: int) -> Floats:

@@ -34,6 +34,10 @@ class Factored:
         rough = self._solve(right)
         return rough + self._solve(right - self.matrix @ rough)
 
+    def inverse(self) -> Floats:
+        """Return A^-1 written out."""
+        return self._solve(np.eye(len(self.matrix)))
+
     def solve_transposed(self, right: Floats) -> Floats:
         """Return A^-T right."""
         return self._solve(right, transposed=True)

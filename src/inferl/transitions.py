@@ -166,7 +166,7 @@ def _floats(name: str, array: np.ndarray[Any, np.dtype[Any]]) -> Floats:
     try:
         if np.iscomplexobj(array):
             raise TypeError
-        return np.array(array, dtype=np.float64)  # a copy: the caller may reuse the buffer
+        return np.array(array, dtype=np.float64, order="C")  # a copy: the caller may reuse the buffer
     except (TypeError, ValueError):
         raise ShapeError(f"{name} of type {array.dtype} cannot be read as floats") from None
 
