@@ -43,7 +43,7 @@ PARTS = {
     "anytime": (looked_at, 800, 20, 10**7),
     "bootstraps": (bootstrapped, 400, 20, 30_000),
     "bands": (banded, 400, 20, 10**7),
-    "least squares": (solved, 2000, 50, 10**7),  # half as many of the streams that are longest
+    "least squares": (solved, 2000, 50, 10**7),  # half as many of streams over 10 000 steps, a quarter over 100 000
     "differences": (differing, 400, 20, 10**7),
     "offline": (resampled, 200, 50, 10_000),
     "iterates": (iterated, 400, 200, 30_000),
@@ -68,7 +68,9 @@ def jobs(quick: bool, seed: int) -> Iterator[list[Any]]:
         repeats = repeats // QUICK if quick else repeats
         longest = min(longest, 20_000) if quick else longest
         for name in names_of(part):
-            enough = repeats // 2 if part == "least squares" and problem(name).lengths[-1] > 100_000 else repeats
+            enough = repeats
+            if part == "least squares":  # the longer the streams, the fewer
+                enough //= 1 + int(problem(name).lengths[-1] > 10_000) + 2 * int(problem(name).lengths[-1] > 100_000)
             if longest >= 2 * (ANYTIME[name] if part == "anytime" else BANDS[name][0] if part == "bands" else 0):
                 for first in range(0, enough, at_once):
                     yield [part, name, first, min(first + at_once, enough), seed, longest]
