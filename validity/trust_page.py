@@ -81,9 +81,9 @@ it missed a quarter of the bad runs on the lazy ring of 100 states: each stretch
 
 On how many steps a width rests was looked at before the alarm was set, on 300 runs with other seeds: from 250
 relaxation times on nineteen of twenty runs of every other problem had 9 or more, and those of Baird's star in the
-middle 2 at 1 000 steps, 4 at 3 000 and 9 at 10 000. The alarm is at 5, the rule of thumb for counts. An alarm at 2 would
-be quiet on Baird's star from 3 000 steps on, where events are all alike and the interval holds. But what is rare is not
-always alike (above), and then an interval that rests on 2 to 5 steps is too narrow.
+middle 2 at 1 000 steps, 4 at 3 000 and 9 at 10 000. The alarm is at 5, the rule of thumb for counts. An alarm at 2
+would be quiet on Baird's star from 3 000 steps on, where events are all alike and the interval holds. But what is rare
+is not always alike (above), and then an interval that rests on 2 to 5 steps is too narrow.
 """
 
 DEFAULT = """\
