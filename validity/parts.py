@@ -149,9 +149,13 @@ def resampled(name: str, numbers: range, seed: int, longest: int) -> Result:
         for n in [n for n in asked.lengths if n <= longest][-2:]:
             data = asked.data(n, [seed, number])
             unit = "episode" if asked.mdp.terminal.any() else round(4 * np.sqrt(n))
-            method = inferl.LeastSquares()
-            interval = offline_bootstrap(data, asked.algorithm, method, asked.rows, unit=unit, seed=number, level=LEVEL)
-            found.add("offline bootstrap", n, list(asked.asked), interval.lower, interval.upper)
+            lower, upper = np.full((2, len(asked.rows)), [[-np.inf], [np.inf]])
+            with suppress(inferl.errors.DataError):  # a single episode cannot be drawn again: nothing is known
+                interval = offline_bootstrap(
+                    data, asked.algorithm, inferl.LeastSquares(), asked.rows, unit=unit, seed=number, level=LEVEL
+                )
+                lower, upper = np.asarray(interval.lower), np.asarray(interval.upper)
+            found.add("offline bootstrap", n, list(asked.asked), lower, upper)
     return found.columns
 
 
