@@ -77,7 +77,7 @@ class Report:
     >>> print(report.interval)
     5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
     >>> print(report.checks[2])
-    ok dependence: blocks of 2 steps show a standard error 1.03 times that of single steps; the interval allows for
+    ok dependence: blocks of 2 steps show a standard error 1.02 times that of single steps; the interval allows for
     dependence
     """
 

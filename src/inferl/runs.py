@@ -222,7 +222,7 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
     ...     runs.append(Run(Evaluator(TD(1)), target=0))
     ...     runs[-1].take(Transitions(0 * coin, coin + seed, 0 * coin, 0.9))
     >>> print(difference(*runs))
-    -9.86 [-10.23, -9.48] 95% pointwise, 4 000 transitions
+    -9.86 [-10.17, -9.54] 95% pointwise, 4 000 transitions
     """
     _refuse_dependent(one, other)
     first, second = (run.interval("normal", level) for run in (one, other))
