@@ -33,7 +33,7 @@ differences of a point or two mean little.
   points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the
   stream is worth, from how slowly features and scores change.
 - **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
-  estimates on how many steps the width rests. It cannot see what has never happened (Baird's star below).
+  estimates on how many steps the width rests. What has never happened it cannot count (Baird's star below).
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.
