@@ -4,7 +4,7 @@
 
 All intervals are at 95 %. Coverage at fixed lengths, with what the checks said; anytime intervals under 100 looks;
 differences of two policies; bands over all states. Writes validity/results/trust.json (trust-quick.json); stopped and
-started again, it goes on. The full run takes about an hour on two cores, --quick a few minutes.
+started again, it goes on. The full run takes about 80 minutes on two cores, --quick a few minutes.
 """
 
 from __future__ import annotations
