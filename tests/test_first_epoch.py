@@ -15,7 +15,7 @@ from inferl.environments import ring, two_state_chain
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
 from inferl.increments import Increments
-from inferl.least_squares import LeastSquares, LeastSquaresState
+from inferl.least_squares import LeastSquares, LeastSquaresState, _unexplained
 from inferl.step_sizes import Polynomial
 from inferl.transitions import Transitions
 
@@ -98,6 +98,14 @@ def test_a_row_alone_gets_the_usual_noise() -> None:
     report = Evaluator(TD(6), LeastSquares("none")).update(data).report(0)
     assert report.interval.standard_error == pytest.approx(1.0, rel=0.1)
     assert [check.name for check in report.checks if check.failed] == ["rarity"]
+
+
+def test_terms_have_their_own_usual_noise() -> None:
+    """Two terms a row: of one all rows explain themselves, of the other only the first."""
+    rest = np.array([[0.0, 0.0], [0.0, 3.0], [0.0, -4.0]])
+    leverage = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.75]])
+    found = _unexplained(rest, leverage)
+    np.testing.assert_allclose(found, [[0.0, np.sqrt((9 + 64) / 2)], [0.0, 3.0], [0.0, -8.0]])
 
 
 def test_a_state_seen_a_few_times_has_the_error_of_a_mean() -> None:

@@ -122,7 +122,8 @@ def coverage_cells(whole: dict[tuple[str, str], Result]) -> Iterator[dict[str, A
                     middle = (lower + upper) / 2
                 if method == "least squares":
                     centre[n, target] = middle
-                error = float(np.sqrt(rate[i] / n)) if rate is not None else float(np.std(centre[n, target], ddof=1))
+                sound = centre[n, target][np.isfinite(centre[n, target])]
+                error = float(np.sqrt(rate[i] / n)) if rate is not None else float(np.std(sound, ddof=1))
                 reach = float(ndtri((1 + LEVEL) / 2)) * error
                 held = (lower <= truth[i]) & (truth[i] <= upper)
                 cell = {

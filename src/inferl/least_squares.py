@@ -324,12 +324,14 @@ def _unexplained(rest: Floats, leverage: Floats) -> Floats:
     """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
 
     With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
-    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere.
+    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
+    an elsewhere.
     """
     alone = leverage > MOST_LEVERAGE
     stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
-    usual = np.sqrt(np.mean(stretched**2, where=~alone, axis=0)) if not alone.all() else np.abs(rest).max(axis=0)
-    return np.asarray(np.where(alone, usual, stretched))
+    others = np.sum(~alone, axis=0)
+    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
+    return np.asarray(np.where(alone & (others > 0), usual, stretched))
 
 
 def _appended(pieces: tuple[Kept, ...], rows: Kept) -> tuple[Kept, ...]:
