@@ -15,7 +15,8 @@ from inferl.environments import ring, two_state_chain
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
 from inferl.increments import Increments
-from inferl.least_squares import LeastSquares, LeastSquaresState, _unexplained
+from inferl.kept_rows import unexplained
+from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.step_sizes import Polynomial
 from inferl.transitions import Transitions
 
@@ -104,7 +105,7 @@ def test_terms_have_their_own_usual_noise() -> None:
     """Two terms a row: of one all rows explain themselves, of the other only the first."""
     rest = np.array([[0.0, 0.0], [0.0, 3.0], [0.0, -4.0]])
     leverage = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.75]])
-    found = _unexplained(rest, leverage)
+    found = unexplained(rest, leverage)
     np.testing.assert_allclose(found, [[0.0, np.sqrt((9 + 64) / 2)], [0.0, 3.0], [0.0, -8.0]])
 
 

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from study import Result, provenance, repeat, write_results
 
 import inferl
-from inferl import least_squares
+from inferl import kept_rows
 from inferl.blocks import FEWEST_TESTED, FEWEST_USED, Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
@@ -94,11 +94,11 @@ FORGETFUL = f"{CHOSEN}; rows of the first epoch not kept"
 @contextmanager
 def keeping(rows: int) -> Iterator[None]:
     """Let least squares keep so many rows."""
-    usual, least_squares.LONGEST_KEPT = least_squares.LONGEST_KEPT, rows
+    usual, kept_rows.LONGEST_KEPT = kept_rows.LONGEST_KEPT, rows
     try:
         yield
     finally:
-        least_squares.LONGEST_KEPT = usual
+        kept_rows.LONGEST_KEPT = usual
 
 
 def one_job(job: list[Any]) -> Result:

@@ -10,7 +10,7 @@ O(p^2 log n), p the number of parameters seen, and two megabytes or four rows a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import floor, log2
 from typing import NamedTuple
 
@@ -21,34 +21,23 @@ from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
+from inferl.kept_rows import FEWEST_KEPT, Kept, appended, rows_kept, unexplained
 from inferl.occupancy import Occupancy
-from inferl.rows import Floats, InPlace, Integers, Rows, lengthened
+from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
-from inferl.vectors import Sparse, Vectors, dense, stored_numbers
+from inferl.vectors import Sparse, Vectors, dense
 from inferl.witnesses import Witnesses, decisive_steps, fewer_degrees, kept_together
 
-__all__ = ["Kept", "LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
+__all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
 Blocks = Cascade | SparseCascade | EpisodeSums
 
-MOST_LEVERAGE = 0.999  # of a row that others help to explain
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
-SHORTEST_EPOCH = 256  # rows
-LONGEST_KEPT = 8192  # rows of the first epoch, if they have no more than ...
-MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them; but four rows a parameter at least
 NOTHING = np.zeros(0)
-
-
-@dataclass(frozen=True, eq=False)
-class Kept(Rows):
-    """Rows of the first epoch, as they came."""
-
-    increments: Increments
-    clock: Clock
 
 
 @dataclass(eq=False)
@@ -149,8 +138,8 @@ class LeastSquares:
         if state.kept is None:
             _add(state.current, seen.scores(state.pilot), clock)
         else:
-            state.kept = _appended(state.kept, Kept(increments, clock))
-            state.epoch_end = _first_end(len(state.coordinates), increments)
+            state.kept = appended(state.kept, Kept(increments, clock))
+            state.epoch_end = rows_kept(len(state.coordinates), increments)
         if state.n >= state.epoch_end:
             self._end_epoch(state)
 
@@ -298,7 +287,7 @@ class LeastSquares:
         among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
         inverse = np.zeros((state.coordinates.room,) * 2)
         inverse[: len(among), : len(among)] = factored.inverse()[np.ix_(among, among)]
-        scores = seen.scores(pilot, _unexplained(seen.rest(pilot), seen.leverage(inverse)))
+        scores = seen.scores(pilot, unexplained(seen.rest(pilot), seen.leverage(inverse)))
         blocks = self._no_blocks(state.epoch_end, scores)
         _add(blocks, scores, rows.clock)
         return blocks
@@ -320,42 +309,6 @@ def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
         blocks.add(dense(scores), clock)
 
 
-def _unexplained(rest: Floats, leverage: Floats) -> Floats:
-    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
-
-    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
-    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
-    an elsewhere.
-    """
-    alone = leverage > MOST_LEVERAGE
-    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
-    others = np.sum(~alone, axis=0)
-    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
-    return np.asarray(np.where(alone & (others > 0), usual, stretched))
-
-
-def _appended(pieces: tuple[Kept, ...], rows: Kept) -> tuple[Kept, ...]:
-    """Add rows tile by tile; pieces of equal length are joined, so that each row is copied a few times only.
-
-    What belongs to all rows together, the damping, stays with the first piece.
-    """
-    for start in range(0, len(rows), TILE):
-        new = rows[start : start + TILE].copied()
-        if pieces:
-            new = replace(new, increments=replace(new.increments, damping=NOTHING))
-        while pieces and len(pieces[-1]) == len(new):
-            pieces, new = pieces[:-1], Kept.join([pieces[-1], new])
-        pieces = (*pieces, new)
-    return pieces
-
-
-def _first_end(p: int, rows: Increments) -> int:
-    """Length of the first epoch, in whole tiles: as many rows as may be kept, but enough for a first solution."""
-    numbers = (stored_numbers(rows.u) + stored_numbers(rows.v)) // len(rows)
-    longest = min(LONGEST_KEPT, MOST_NUMBERS // numbers)
-    return -(-max(SHORTEST_EPOCH, 4 * p, longest) // TILE) * TILE
-
-
 def _n_levels(epoch_end: int) -> int:
     """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
-    return 1 + floor(log2(max(epoch_end, SHORTEST_EPOCH) / 6))
+    return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))

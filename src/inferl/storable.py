@@ -8,7 +8,8 @@ from inferl.bootstrap import BootstrapState, BurnIn, OnlineBootstrap
 from inferl.coordinates import Coordinates
 from inferl.effective_blocks import EffectiveBlocks
 from inferl.increments import Increments
-from inferl.least_squares import Kept, LeastSquares, LeastSquaresState
+from inferl.kept_rows import Kept
+from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
 from inferl.occupancy import Occupancy
 from inferl.ratios import RatioSummary
