@@ -42,7 +42,7 @@ def check_algorithm(algorithm: Algorithm, data: Data) -> None:
     check_shards(algorithm, data)
     for method in (BOOTSTRAP, *([LeastSquares()] if algorithm.affine else [])):
         for rows in (0, 8192):  # with several epochs of least squares, and with one whose rows are kept
-            with mock.patch("inferl.kept_rows.LONGEST_KEPT", rows):
+            with mock.patch("inferl.kept_rows.MOST_KEPT", rows):
                 check_chunks(algorithm, method, data, cuts=(1, 2, 63, 64, 65, 130, 200))
                 check_chunks(algorithm, method, data, cuts=range(1, len(data)))
                 check_resume(algorithm, method, data, stop=97)
@@ -167,7 +167,7 @@ def check_shards(algorithm: Algorithm, data: Data) -> None:
         assert joined.tobytes() == np.ascontiguousarray(getattr(whole, name)).tobytes()
 
 
-@mock.patch("inferl.kept_rows.LONGEST_KEPT", 0)  # what is kept stops growing early
+@mock.patch("inferl.kept_rows.MOST_KEPT", 0)  # what is kept stops growing early
 def check_flat_memory(algorithm: Algorithm, method: Any, data: Data) -> None:
     """What is kept does not grow with the stream (least squares adds a block level at each doubling)."""
 

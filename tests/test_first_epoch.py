@@ -71,10 +71,10 @@ def test_it_is_as_long_as_its_rows_may_be_kept(p: int | str, rows: int, length: 
     x = np.asarray(rng.integers(5, size=rows) if table else rng.normal(size=(rows, int(p))))
     data = Transitions(x, rng.normal(size=rows), np.roll(x, 1, axis=0), 0.5)
     evaluator.update(data[: length - 64])
-    assert sum(len(piece) for piece in state_after(evaluator).kept or ()) == length - 64
+    assert sum(len(piece) for piece in state_after(evaluator).kept_rows or ()) == length - 64
     evaluator.update(data[length - 64 : length])
     state = state_after(evaluator)
-    assert state.kept is None
+    assert state.kept_rows is None
     assert (state.n, state.epoch_end) == (length, 2 * length)
 
 
@@ -137,7 +137,7 @@ def test_any_cut_gives_the_same_bits_across_its_end(features: str, tmp_path: Pat
 def test_kept_rows_hold_nothing_larger(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     big = Transitions(rng.normal(size=(100_000, 4)), rng.normal(size=100_000), rng.normal(size=(100_000, 4)), 0.5)
-    kept = state_after(Evaluator(TD(4)).update(big[5000:5192])).kept
+    kept = state_after(Evaluator(TD(4)).update(big[5000:5192])).kept_rows
     assert kept is not None
     for piece in kept:
         assert all(array.base is None or array.base.size == array.size for array in arrays_of(piece))

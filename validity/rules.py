@@ -94,11 +94,11 @@ FORGETFUL = f"{CHOSEN}; rows of the first epoch not kept"
 @contextmanager
 def keeping(rows: int) -> Iterator[None]:
     """Let least squares keep so many rows."""
-    usual, kept_rows.LONGEST_KEPT = kept_rows.LONGEST_KEPT, rows
+    usual, kept_rows.MOST_KEPT = kept_rows.MOST_KEPT, rows
     try:
         yield
     finally:
-        kept_rows.LONGEST_KEPT = usual
+        kept_rows.MOST_KEPT = usual
 
 
 def one_job(job: list[Any]) -> Result:

@@ -68,9 +68,9 @@ def jobs(quick: bool, seed: int) -> Iterator[list[Any]]:
         repeats = repeats // QUICK if quick else repeats
         longest = min(longest, 20_000) if quick else longest
         for name in names_of(part):
-            enough = repeats
-            if part == "least squares":  # the longer the streams, the fewer
-                enough //= 1 + int(problem(name).lengths[-1] > 10_000) + 2 * int(problem(name).lengths[-1] > 100_000)
+            enough, end = repeats, problem(name).lengths[-1]
+            if part == "least squares":
+                enough //= 4 if end > 100_000 else 2 if end > 10_000 else 1
             if longest >= 2 * (ANYTIME[name] if part == "anytime" else BANDS[name][0] if part == "bands" else 0):
                 for first in range(0, enough, at_once):
                     yield [part, name, first, min(first + at_once, enough), seed, longest]

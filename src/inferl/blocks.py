@@ -50,18 +50,18 @@ class Moments(InPlace):
         return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, none + 1, gathered, none.copy())
 
     @classmethod
-    def pooled(cls, parts: Sequence[Moments], told: Sequence[float]) -> Moments:
+    def pooled(cls, parts: Sequence[Moments], stands_for: Sequence[float]) -> Moments:
         """Add up epochs, each centred about its own mean.
 
-        A block of an epoch stands for `told` times as many steps as it has, as not all streams keep the same share of
-        theirs; squares are weighted so, relative to the mean.
+        A block stands for `stands_for` times as many steps as it has, as not all streams keep the same share of theirs;
+        squares are weighted so, relative to the mean.
         """
         steps = [int(part.blocks[0]) for part in parts]
-        usual = np.dot(told, steps) / max(sum(steps), 1)
+        usual = np.dot(stands_for, steps) / max(sum(steps), 1)
         n_levels = max(len(part.count) for part in parts)
         pool = cls.empty(n_levels, parts[0].total.shape[1], gather=0)
         pool.means[:] = 0
-        for part, own in zip(parts, told, strict=True):
+        for part, own in zip(parts, stands_for, strict=True):
             part = part.settled()
             j, weight = len(part.count), own / usual if usual > 0 else 1.0
             mean = part.total / np.maximum(part.count, 1)[:, None]

@@ -18,7 +18,7 @@ from inferl.vectors import stored_numbers
 __all__ = ["FEWEST_KEPT", "Kept", "appended", "rows_kept", "unexplained"]
 
 FEWEST_KEPT = 256  # rows; and four a parameter, for a first solution
-LONGEST_KEPT = 8192  # rows, if they have no more than ...
+MOST_KEPT = 8192  # rows, if they have no more than ...
 MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them
 MOST_LEVERAGE = 0.999  # of a row that others help to explain
 NOTHING = np.zeros(0)
@@ -35,7 +35,7 @@ class Kept(Rows):
 def rows_kept(p: int, rows: Increments) -> int:
     """How many rows make the first epoch, in whole tiles: as many as may be kept, but enough for a first solution."""
     numbers = (stored_numbers(rows.u) + stored_numbers(rows.v)) // len(rows)
-    longest = min(LONGEST_KEPT, MOST_NUMBERS // numbers)
+    longest = min(MOST_KEPT, MOST_NUMBERS // numbers)
     return -(-max(FEWEST_KEPT, 4 * p, longest) // TILE) * TILE
 
 

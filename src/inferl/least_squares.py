@@ -53,7 +53,7 @@ class LeastSquaresState(InPlace):
     n: int  # increments folded
     epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
     pilot: Floats  # (p,)
-    kept: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
+    kept_rows: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
     previous: Moments | None
     witnesses: tuple[Witnesses, ...]  # of the previous epoch; after a merge, of all streams
     current: Blocks
@@ -112,7 +112,7 @@ class LeastSquares:
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
-            kept=(),
+            kept_rows=(),
             previous=None,
             witnesses=(),
             current=Cascade.empty(1, 0),
@@ -135,10 +135,10 @@ class LeastSquares:
         state.sums.add(seen)
         state.occupancy.add(features_of(seen))
         state.n += len(seen)
-        if state.kept is None:
+        if state.kept_rows is None:
             _add(state.current, seen.scores(state.pilot), clock)
         else:
-            state.kept = appended(state.kept, Kept(increments, clock))
+            state.kept_rows = appended(state.kept_rows, Kept(increments, clock))
             state.epoch_end = rows_kept(len(state.coordinates), increments)
         if state.n >= state.epoch_end:
             self._end_epoch(state)
@@ -209,7 +209,7 @@ class LeastSquares:
         pilot = factored.solve(vector)
         n = one.n + other.n
         known: list[Moments] = []
-        told: list[float] = []  # how many steps, or episodes, each one kept stands for
+        stands_for: list[float] = []  # how many steps, or episodes, each one that is known of stands for
         seen: list[Witnesses] = []
         ended: list[Blocks] = []
         for state in (one, other):
@@ -218,7 +218,7 @@ class LeastSquares:
             moments = blocks.moments
             own = [part.moved(place, room) for part in (state.previous, moments) if part is not None]
             all_blocks = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
-            told += [all_blocks / max(sum(int(part.blocks[0]) for part in own), 1)] * len(own)
+            stands_for += [all_blocks / max(sum(int(part.blocks[0]) for part in own), 1)] * len(own)
             known += own
             seen += [part.moved(place, room) for part in (*state.witnesses, Witnesses.of(moments))]
             ended.append(blocks)
@@ -233,8 +233,8 @@ class LeastSquares:
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
-            kept=None,
-            previous=Moments.pooled(known, told),
+            kept_rows=None,
+            previous=Moments.pooled(known, stands_for),
             witnesses=kept_together(seen),
             current=current,
         )
@@ -257,7 +257,7 @@ class LeastSquares:
         matrix, vector = state.sums.total()
         factored = Factored(matrix[:p, :p])
         state.pilot = lengthened(factored.solve(vector[:p]), room)
-        state.current, state.kept = self._scored(state, state.pilot, factored), None
+        state.current, state.kept_rows = self._scored(state, state.pilot, factored), None
         state.epoch_end *= 2
         moments = state.current.moments
         state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
@@ -280,9 +280,9 @@ class LeastSquares:
         The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
         `place` says where the state's parameters are in the factored matrix.
         """
-        if not state.kept:
+        if not state.kept_rows:
             return state.current
-        rows = Kept.join(state.kept)
+        rows = Kept.join(state.kept_rows)
         seen = state.coordinates.relabelled(rows.increments)
         among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
         inverse = np.zeros((state.coordinates.room,) * 2)
