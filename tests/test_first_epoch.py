@@ -127,6 +127,8 @@ def test_any_cut_gives_the_same_bits_across_its_end(features: str, tmp_path: Pat
     x = rng.integers(7, size=n + 1) if features == "table" else np.asfortranarray(rng.normal(size=(n + 1, 7)))
     data = Transitions(x[:-1], rng.normal(size=n), x[1:], 0.5)
     whole = Evaluator(TD(7)).update(data)
+    by_row = np.ascontiguousarray(x)
+    assert_same_bits(whole, Evaluator(TD(7)).update(Transitions(by_row[:-1], data.rewards, by_row[1:], 0.5)))
     parts = Evaluator(TD(7))
     for start, stop in pairwise([0, 1, 64, 200, 1000, 1001, 5000, 8191, 8192, 8193, n]):
         parts.update(data[start:stop]).save(tmp_path / "run")

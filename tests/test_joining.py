@@ -122,3 +122,18 @@ def test_streams_that_keep_different_shares_count_by_their_length() -> None:
     for state, shard in enumerate(shards):
         alone = shard.interval(state).standard_error
         assert merged.interval(state).standard_error == pytest.approx(alone, rel=2e-3)
+
+
+def test_rows_that_are_still_kept_are_corrected_at_their_places() -> None:
+    """The state asked about is seen three times, in the second stream alone, whose states come after those of the first."""
+    rng = np.random.default_rng(13)
+    shards, own = [], np.zeros(0)
+    for states in ([4, 5, 6], [0, 1, 2]):
+        state, reward = rng.choice(states, size=200), rng.normal(size=200)
+        state[state == 0] = 1
+        state[[20, 90, 150]] = states[0]
+        own = reward[state == states[0]]
+        shards.append(Evaluator(TD(7), LeastSquares("none")).update(inferl.Transitions(state, reward, state, 0.0)))
+    found = inferl.merge(*shards).interval(0).standard_error
+    assert len(own) == 3
+    assert found == pytest.approx(own.std(ddof=1) / np.sqrt(3), rel=5e-3)
