@@ -125,7 +125,7 @@ def test_streams_that_keep_different_shares_count_by_their_length() -> None:
 
 
 def test_rows_that_are_still_kept_are_corrected_at_their_places() -> None:
-    """The state asked about is seen three times, in the second stream alone, whose states come after those of the first."""
+    """The state asked about is seen three times, in the second stream alone; its place is after those of the first."""
     rng = np.random.default_rng(13)
     shards, own = [], np.zeros(0)
     for states in ([4, 5, 6], [0, 1, 2]):

@@ -49,8 +49,8 @@ What is behind these lines:
   variance, in the mean {mean:+.1f}. The difference of two coverages on the same runs scatters by .3 points with 2000
   runs, by .45 with 1000 and by .6 with 500 (the median of the cells). What is too high: {high}. At 300 steps with ten
   features the estimate itself scatters by 4 % more than in the limit that the true variance is of, and the interval
-  allows for that and for its own uncertainty. On the walk blocks of 32 to 512 steps overstate the variance by 5 to 8 % (in 600 runs with other seeds),
-  and a sixth of the runs take still longer ones, of which there are few.
+  allows for that and for its own uncertainty. On the walk blocks of 32 to 512 steps overstate the variance by 5 to 8 %
+  (in 600 runs with other seeds), and a sixth of the runs take still longer ones, of which there are few.
 - **What changed** since the study before (seed 52000, commit a38bc66, in the history of `validity/results/trust.json`).
   It had five usual cells more than 2 points too high, and Baird's star held in 90 % at 3 000 steps. Scores were taken
   at estimates from few steps, and those of the first steps forgotten. Least squares now keeps its first rows and scores
