@@ -10,12 +10,13 @@ from mdps import small_problem
 from scipy import stats
 
 from inferl.algorithms import TD, Linear
-from inferl.blocks import Cascade, EpisodeSums, choose_level
+from inferl.blocks import Cascade, EpisodeSums
 from inferl.environments import random_walk
 from inferl.errors import KindError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
+from inferl.long_run import long_run
 from inferl.rows import Floats, Integers
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import Clock, Streams
@@ -86,29 +87,6 @@ def test_episode_sums_close_where_episodes_end() -> None:
     np.testing.assert_allclose(sums.moments.settled().outer[0], np.tril(g.T @ g), rtol=1e-12)
 
 
-def level_by_the_rule(rate: Floats, blocks: Integers) -> int:
-    """The words of docs/method.md, as they stand."""
-    alternating = rate[1] < rate[0] * (1 - 3 / np.sqrt(blocks[1]))
-    shortest = min(round(np.log2(blocks[0]) / 3), sum(blocks >= 8) - 1)
-    for j in range(shortest if alternating else 0, len(blocks)):
-        above = [k for k in range(j + 1, len(blocks)) if blocks[k] >= 8]
-        if all(rate[k] <= rate[j] * (1 + 1.25 * np.sqrt(2 / blocks[k])) for k in above):
-            return j + 1 if j + 1 < len(blocks) and blocks[j + 1] >= 6 else j
-    raise AssertionError
-
-
-def test_level_choice_is_the_rule() -> None:
-    rng = np.random.default_rng(3)
-    blocks = np.array([3000 // 2**j for j in range(10)])
-    rates = np.exp(rng.normal(size=(10, 500)) * 0.3).cumsum(axis=0)
-    rates[:, ::2] = np.exp(rng.normal(size=(10, 250)) * 0.02)
-    rates[0, ::10] *= 2.0  # neighbours that tend to opposite signs
-    chosen = choose_level(rates, blocks)
-    expected = [level_by_the_rule(rates[:, i], blocks) for i in range(500)]
-    assert chosen.tolist() == expected
-    assert len(set(expected)) > 4
-
-
 @pytest.mark.parametrize(("n_streams", "steps"), [(1000, 4), (1500, 6), (300, 16)])
 def test_scores_that_alternate_in_many_short_streams(n_streams: int, steps: int) -> None:
     """Blocks run along single streams: there may be none of the length that so many steps would ask for."""
@@ -152,8 +130,8 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
         rate.append(squares / (2**j * df))
         blocks.append(count)
         freedom.append(df)
-    level = level_by_the_rule(np.array(rate), np.array(blocks))
-    error = np.sqrt(rate[level] / 448)
+    (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(blocks), np.array(freedom))
+    error = np.sqrt(long / 448)
     interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
     assert interval.standard_error == pytest.approx(error, rel=1e-8)  # the ridge of A
     # The shortest blocks of which there are fewer than 128: of 4 rows in the first epoch, of 2 in the second.
@@ -162,8 +140,8 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
         g -= g.mean()
         variance += np.sum(g**2)
         fourth += np.sum(g**4) - 3 * np.sum(g**2) ** 2 / len(g)
-    fewer = 2 / (2 / freedom[level] + max(fourth, 0.0) / variance**2)
-    assert (fewer < freedom[level]) == rare
+    fewer = 2 / (2 / degrees + max(fourth, 0.0) / variance**2)
+    assert (fewer < degrees) == rare
     assert interval.width == pytest.approx(2 * error * stats.t.ppf(0.95, fewer), rel=1e-8)
 
 

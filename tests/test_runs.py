@@ -23,6 +23,7 @@ from inferl.errors import (
 )
 from inferl.evaluator import Evaluator
 from inferl.least_squares import LeastSquaresState
+from inferl.long_run import long_run
 from inferl.runs import Run, difference
 from inferl.sources import table
 from inferl.transitions import Transitions
@@ -118,9 +119,10 @@ def test_the_blocks_of_a_run_can_be_seen(method: Any) -> None:
     assert expected is not None
     assert np.array_equal(levels.rate, expected.rate)
     assert levels.blocks[:2].tolist() == expected.blocks[:2].tolist()
-    used = float(levels.rate[levels.chosen[0], 0])
+    used, _, share = long_run(levels.rate, levels.blocks, levels.freedom)
+    assert np.array_equal(levels.share, share)
     if isinstance(method, inferl.LeastSquares):
-        assert run.interval().standard_error == pytest.approx(np.sqrt(used / run.evaluator.n))
+        assert run.interval().standard_error == pytest.approx(np.sqrt(used[0] / run.evaluator.n))
 
 
 def test_without_dyadic_blocks_there_are_no_levels() -> None:

@@ -1,9 +1,9 @@
-"""How should the block length be chosen? Rules compared on the same runs, with seeds apart from those of trust.py.
+"""How should rates at many block lengths become one? Rules on the same runs, with seeds apart from those of trust.py.
 
-    python validity/rules.py [--repeats 400] [--processes 2] [--seed 62000]
+    python validity/rules.py [--repeats 400] [--processes 2] [--seed 64000]
 
 Also whether it matters that the rows of the first epoch are kept. Writes validity/results/rules.json; stopped and
-started again, it goes on. About 20 minutes of one core.
+started again, it goes on. About 40 minutes of one core.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from study import Result, provenance, repeat, write_results
 
 import inferl
 from inferl import kept_rows
-from inferl.blocks import FEWEST_TESTED, FEWEST_USED, Levels
+from inferl.blocks import Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
+from inferl.long_run import FEWEST_USED
 from inferl.rows import Floats, Integers
 from inferl.witnesses import fewer_degrees
 
-SEED = 62_000
+SEED = 64_000
 LEVEL = 0.95
 LONGEST = 100_000
 AT_ONCE = 50  # repeats of a job
@@ -36,55 +37,93 @@ TRUSTED, DOUBTFUL = 250, 50  # relaxation times
 
 @dataclass(frozen=True)
 class Rule:
-    """The smallest level whose variance rate none of the next `ahead` clearly exceeds; then one level higher."""
+    """Growth has ended at a level if none of the next `ahead` exceeds it by more than noise; then one level higher."""
 
-    ahead: int
-    clearly: float  # standard errors
+    noise: float  # standard errors: up to there a rise is noise,
+    growth: float  # from there on it is growth, and in between in part; where both are equal, one level is chosen
+    logarithms: bool = False  # of the rates are compared, not the rates
+    added: float = (
+        0.0  # share of the last growth, if any, that is added: half of it is the next level's, all of it a lugsail
+    )
+    ahead: int = 99
     alternating: bool = True  # from n^(1/3) steps on, where neighbours tend to opposite signs
-    lugsail: bool = False  # the rate extrapolated: 2 v_j - v_(j - 1)
     rare: bool = True  # fewer degrees of freedom where few steps decide
 
     def __str__(self) -> str:
-        words = [f"{'all' if self.ahead > 20 else self.ahead} levels ahead, {self.clearly:g}"]
-        words += ["alternating scores"] * self.alternating + ["lugsail"] * self.lugsail + ["rare scores"] * self.rare
+        words = ["one level" if self.noise == self.growth else "average"]
+        words += [f"{self.noise:g}" if self.noise == self.growth else f"{self.noise:g} to {self.growth:g}"]
+        words += [f"{self.ahead} levels ahead"] * (self.ahead < 99) + ["logarithms"] * self.logarithms
+        words += [f"{self.added:g} of the last growth"] * (self.added > 0)
+        words += ["alternating scores"] * self.alternating + ["rare scores"] * self.rare
         return ", ".join(words)
 
-    def level(self, rate: Floats, blocks: Integers) -> int:
+    def shares(self, rate: Floats, blocks: Integers) -> list[float]:
+        """How far growth is believed to have ended at each level."""
+        used = max(int(np.sum(blocks >= FEWEST_USED)), 1)
         alternates = len(rate) > 1 and rate[1] < rate[0] * (1 - 3 / np.sqrt(max(blocks[1], 1)))
-        tested = int(np.sum(blocks >= FEWEST_TESTED))
-        shortest = min(round(float(np.log2(blocks[0])) / 3), max(tested - 1, 0))
-        level = shortest if self.alternating and alternates else 0
-        while level + 1 < tested:
-            above = slice(level + 1, min(level + 1 + self.ahead, tested))
-            if np.all(rate[above] <= rate[level] * (1 + self.clearly * np.sqrt(2 / blocks[above]))):
-                break
-            level += 1
-        return level + 1 if level + 1 < len(blocks) and blocks[level + 1] >= FEWEST_USED else level
+        shortest = min(round(float(np.log2(blocks[0])) / 3), used - 1) if self.alternating and alternates else 0
+        shares, left = [0.0] * used, 1.0
+        for level in range(shortest, used):
+            shares[level] = left * self.ended(rate, blocks, level, min(level + 1 + self.ahead, used))
+            left -= shares[level]
+        return shares
+
+    def ended(self, rate: Floats, blocks: Integers, level: int, until: int) -> float:
+        worst = -np.inf
+        for above in range(level + 1, until):
+            ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
+            rise = (np.log(max(ratio, 1e-300)) if self.logarithms else ratio - 1) / np.sqrt(2 / blocks[above])
+            worst = max(worst, rise)
+        if self.noise == self.growth:
+            return float(worst <= self.noise)
+        return float(np.clip((self.growth - worst) / (self.growth - self.noise), 0.0, 1.0))
+
+    def read(self, rate: Floats, blocks: Integers, freedom: Integers) -> tuple[float, float]:
+        """The variance rate and its degrees of freedom."""
+        shares = self.shares(rate, blocks)
+        used = len(shares)
+        coefficients = np.zeros((used, used))  # of the rates, in the answer of those who stop at a level
+        for level in range(used):
+            at = min(level + 1, used - 1)
+            coefficients[level, at] = 1.0
+            if at > 0 and rate[at] > rate[at - 1]:
+                coefficients[level, at] += self.added
+                coefficients[level, at - 1] -= self.added
+        v = rate[:used]
+        answers = coefficients @ v
+        variance = float(np.dot(shares, answers))
+        lower = np.minimum.outer(np.arange(used), np.arange(used))
+        covariance = np.outer(v, v) * (2 / np.maximum(freedom[:used], 1))[lower]
+        together = shares @ coefficients
+        doubt = together @ covariance @ together + np.dot(shares, (answers - variance) ** 2)
+        return variance, max(2 * variance**2 / doubt, 1.0) if doubt > 0 else 1.0
 
     def reach(self, levels: Levels, decisive: Floats, n: int) -> Floats:
         """Half the width for each target."""
         half = np.full(len(decisive), np.inf)
         for target in range(len(decisive)):
-            rate = levels.rate[:, target]
-            level = self.level(rate, levels.blocks)
-            variance = 2 * rate[level] - rate[level - 1] if self.lugsail and level else rate[level]
-            freedom = np.maximum(levels.freedom[level], 1.0)
-            freedom = fewer_degrees(freedom, decisive[target]) if self.rare else freedom
-            half[target] = quantile(LEVEL, freedom) * np.sqrt(max(variance, rate[level]) / n)
+            variance, freedom = self.read(levels.rate[:, target], levels.blocks, levels.freedom)
+            degrees = np.array(freedom)
+            degrees = fewer_degrees(degrees, decisive[target]) if self.rare else degrees
+            half[target] = quantile(LEVEL, degrees) * np.sqrt(variance / n)
         return half
 
 
-CHOSEN = Rule(99, 1.25)
+CHOSEN = Rule(1, 2.25, logarithms=True, added=0.5)
 RULES = (
-    Rule(3, 1.0, alternating=False, rare=False),
-    Rule(99, 1.0, alternating=False, rare=False),
-    Rule(99, 1.25, alternating=False, rare=False),
-    Rule(99, 1.5, alternating=False, rare=False),
-    Rule(99, 1.25, rare=False),
+    Rule(1, 1, ahead=3, alternating=False, rare=False),
+    Rule(1.25, 1.25, alternating=False, rare=False),
+    Rule(1.25, 1.25, rare=False),
+    Rule(1.25, 1.25),
+    Rule(1.25, 1.25, added=1),
+    Rule(1, 2.25),
+    Rule(1, 2.25, logarithms=True),
     CHOSEN,
-    Rule(99, 1.0),
-    Rule(99, 1.5),
-    Rule(99, 1.25, lugsail=True),
+    Rule(1, 2, logarithms=True, added=0.5),
+    Rule(1, 2.5, logarithms=True, added=0.5),
+    Rule(1, 2.25, logarithms=True, added=1),
+    Rule(1, 2.25, logarithms=True, added=0.5, alternating=False),
+    Rule(1, 2.25, logarithms=True, added=0.5, rare=False),
 )
 
 
@@ -145,7 +184,13 @@ def cells(todo: list[list[Any]], results: list[Result]) -> Iterator[dict[str, An
                     "true variance": float(np.mean(error[:, i] <= reach[i])),
                     "covered": {key: float(np.mean(error[:, i] <= column[key][:, i])) for key in KEYS[1:]},
                     "width": {key: float(np.median(column[key][:, i]) / reach[i]) for key in KEYS[1:]},
+                    "widest": {key: widest(column[key][:, i]) for key in KEYS[1:]},
                 }
+
+
+def widest(half: Floats) -> float:
+    """The width that one run in forty exceeds, over the median: how far it jumps about."""
+    return float(np.quantile(half, 0.975) / np.median(half))
 
 
 KEYS = ["error", *(str(rule) for rule in RULES), FORGETFUL]
@@ -168,6 +213,8 @@ def summaries(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "mean": float(np.mean(off)),
             "doubtful": min(cell["covered"][rule] for cell in doubtful),
             "width": float(np.mean([cell["width"][rule] for cell in trusted])),
+            "widest": float(np.mean([cell["widest"][rule] for cell in trusted])),
+            "mean doubtful": float(np.mean([cell["covered"][rule] for cell in doubtful])),
             "star": [
                 min(c["covered"][rule] for c in star if c["length"] == n) for n in sorted({c["length"] for c in star})
             ],

@@ -14,18 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl import kernels
+from inferl.long_run import long_run
 from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "choose_level", "correlation", "episode_error"]
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "correlation", "episode_error"]
 
-FEWEST_TESTED = 8  # a level with fewer blocks is too noisy to overrule a lower one
 FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
-FEWEST_USED = 6  # the level above the chosen one is taken if it has this many
 FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
-CLEARLY = 1.25  # standard errors: what a level must exceed a lower one by to overrule it; docs/validity.md says why
-ALTERNATING = 3  # standard errors by which the correlation of neighbours must be negative
 
 
 @dataclass(eq=False)
@@ -247,45 +244,22 @@ class EpisodeSums(InPlace):
 
 
 class Levels(NamedTuple):
-    """Variance rates seen at each block length, and the level that was chosen for each of k targets."""
+    """Variance rates seen at each block length, and how much the answer for each of k targets rests on each."""
 
     rate: Floats  # (J, k) v_j
     blocks: Integers  # (J,) number of blocks at each level
     freedom: Integers  # (J,)
-    chosen: Integers  # (k,)
+    share: Floats  # (levels in use, k), of each target adding up to 1
     effective: float  # independent steps that the stream is worth, by the scores of all parameters together
 
-
-def choose_level(rate: Floats, blocks: Integers) -> Integers:
-    """Choose, for each of k targets, the shortest blocks beyond which the variance rate no longer grows.
-
-    `rate` (J, k) is the variance rate at block length 2^j. The smallest level is taken whose rate no higher level
-    clearly exceeds; then one level higher for safety, if it has enough blocks. Where scores alternate the rate falls
-    with the length instead, and blocks of fewer than n^(1/3) steps are passed over.
-    """
-    tested = int(np.sum(blocks >= FEWEST_TESTED))
-    chosen = np.zeros(rate.shape[1], np.int64)
-    for target in range(rate.shape[1]):
-        v = rate[:, target]
-        level = min(_shortest(v, blocks), max(tested - 1, 0))
-        while level + 1 < tested and any(
-            v[above] > v[level] * (1 + CLEARLY * np.sqrt(2 / blocks[above])) for above in range(level + 1, tested)
-        ):
-            level += 1
-        higher = level + 1
-        chosen[target] = higher if higher < len(blocks) and blocks[higher] >= FEWEST_USED else level
-    return chosen
-
-
-def _shortest(v: Floats, blocks: Integers) -> int:
-    """Lowest level to be considered; pairs tell at once whether neighbours tend to opposite signs."""
-    if len(v) < 2 or v[1] >= v[0] * (1 - ALTERNATING / np.sqrt(max(blocks[1], 1))):
-        return 0
-    return round(float(np.log2(blocks[0])) / 3)
+    @property
+    def main(self) -> Integers:
+        """The level that each target rests on most, (k,)."""
+        return np.asarray(np.argmax(self.share, axis=0))
 
 
 def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
-    """Standard error from dyadic blocks: sqrt(v / n) with v the variance rate at the chosen level, or at level 0."""
+    """Standard error from dyadic blocks: sqrt(v / n), v the variance rate of very long blocks or of single steps."""
     n_levels = max(len(moments.count) for moments in kept)
     squares = np.zeros((n_levels, len(influence)))
     blocks, freedom = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
@@ -297,11 +271,11 @@ def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bo
     steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1)).astype(np.float64)
     rate = np.maximum(squares, 0.0) / steps[:, None]
     effective = n / _slowness(kept, max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0), steps)
-    levels = Levels(rate, blocks, freedom, choose_level(rate, blocks), effective)
-    used = 0 * levels.chosen if single_steps else levels.chosen
-    error = np.sqrt(rate[used, np.arange(len(influence))] / n)
-    error = error if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
-    return levels, error, np.maximum(freedom[used], 1).astype(np.float64)
+    variance, degrees, share = long_run(rate, blocks, freedom)
+    if single_steps:
+        variance, degrees = rate[0], np.full(len(influence), max(float(freedom[0]), 1.0))
+    error = np.sqrt(variance / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
+    return Levels(rate, blocks, freedom, share, effective), error, degrees
 
 
 def _slowness(kept: list[Moments], level: int, steps: Floats) -> float:

@@ -86,7 +86,7 @@ class LeastSquares:
     Parameters
     ----------
     blocks
-        ``"dyadic"``: block lengths 1, 2, 4, ..., the one used is chosen from the data; ``"episode"``: episodes are
+        ``"dyadic"``: blocks of 1, 2, 4, ... steps, until the variance no longer grows; ``"episode"``: episodes are
         independent blocks; ``"none"``: scores are taken to be uncorrelated (right for tabular features).
 
     Examples
@@ -171,7 +171,7 @@ class LeastSquares:
         unseen, condition = targets.shape[1] - p, factored.condition()
         together: tuple[Floats, ...] = ()
         if jointly:
-            longest = 0 if levels is None or self.blocks == "none" else int(levels.chosen.max())
+            longest = 0 if levels is None or self.blocks == "none" else int(levels.main.max())
             together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
         estimate = inside[:, :p] @ theta
         effective = min(state.occupancy.effective(), np.inf if levels is None else levels.effective)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inferl.blocks import FEWEST_USED, Levels
+from inferl.blocks import Levels
 from inferl.bootstrap import OnlineBootstrap
 from inferl.diagnostics import Check
 from inferl.differences import verdict
 from inferl.errors import SettingError
 from inferl.interval import Interval
+from inferl.long_run import FEWEST_USED
 from inferl.ratios import RatioSummary
 from inferl.report_page.charts import Chart, Curve, logarithmic, plain
 from inferl.report_page.words import QUESTIONS, Verdict, judged, light
@@ -130,7 +131,7 @@ class Shown:
                 ratio[:, i] + spread[:, i],
                 tuple(f"{text}: {value:.3g} times" for text, value in zip(words, ratio[:, i], strict=True)),
                 "whiskers",
-                int(levels.chosen[i]),
+                int(levels.main[i]),
             )
             for i, name in enumerate(self.names)
         ]
@@ -144,12 +145,14 @@ class Shown:
 
     @property
     def dependence_words(self) -> str:
-        """Which blocks are used."""
+        """Which blocks tell most."""
         assert self.levels is not None
-        lengths = " and ".join(str(n) for n in sorted({2**level for level in self.levels.chosen.tolist()}))
+        lengths = " and ".join(str(n) for n in sorted({2**level for level in self.levels.main.tolist()}))
         if isinstance(self.run.evaluator.method, OnlineBootstrap):
-            return f"Least squares, which runs beside the bootstrap for this check, would use blocks of {lengths}."
-        return f"The interval uses blocks of {lengths} (ringed)."
+            return (
+                f"Least squares, which runs beside the bootstrap for this check, rests mostly on blocks of {lengths}."
+            )
+        return f"The interval rests mostly on blocks of {lengths} (ringed)."
 
     @property
     def tails(self) -> Chart | None:
