@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -137,3 +138,25 @@ def test_rows_that_are_still_kept_are_corrected_at_their_places() -> None:
     found = inferl.merge(*shards).interval(0).standard_error
     assert len(own) == 3
     assert found == pytest.approx(own.std(ddof=1) / np.sqrt(3), rel=5e-3)
+
+
+def test_many_short_streams_merged_have_a_width() -> None:
+    """The longest blocks are one of each stream, and about each stream's own mean nothing of them is left."""
+    n_streams, steps, rho, errors = 40, 300, 0.95, []
+    for seed in range(8):
+        noise = np.random.default_rng(seed).normal(size=(n_streams, steps + 200))
+        x = np.zeros_like(noise)
+        for t in range(1, steps + 200):
+            x[:, t] = rho * x[:, t - 1] + noise[:, t]
+        zero = np.zeros(steps, np.int64)
+        parts = [Evaluator(TD(1)).update(inferl.Transitions(zero, row, zero, 0.0)) for row in x[:, 200:]]
+        errors.append(float(reduce(inferl.merge, parts).interval(0).standard_error))
+    exact = 1 / (1 - rho) / np.sqrt(n_streams * steps)
+    assert 0.5 * exact < min(errors)
+    assert max(errors) < 2.0 * exact
+
+
+def test_merged_single_steps_show_no_variance() -> None:
+    zero = np.zeros(1, np.int64)
+    parts = [Evaluator(TD(1)).update(inferl.Transitions(zero, np.array([r]), zero, 0.0)) for r in np.arange(12.0)]
+    assert reduce(inferl.merge, parts).interval(0).width == np.inf

@@ -119,18 +119,17 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
     h = 448 * np.linalg.solve((u.T @ dphi).T, target)
     scores = (data.rewards - dphi @ pilot) * (u @ h)
     scores[:256] /= np.sqrt(1 - leverage(u[:256], dphi[:256]))
-    rate, blocks, freedom = [], [], []
+    rate, freedom = [], []
     for j in range(7):
-        squares, count, df = 0.0, 0, 0
+        squares, df = 0.0, 0
         for epoch, n_levels in ((scores[:256], 6), (scores[256:], 7)):  # blocks of at most a sixth of 256 and of 512
             g = epoch[: len(epoch) // 2**j * 2**j].reshape(-1, 2**j).sum(axis=1)
             if j < n_levels:
                 squares += float(np.sum((g - g.mean()) ** 2))
-                count, df = count + len(g), df + len(g) - 1
+                df += len(g) - 1
         rate.append(squares / (2**j * df))
-        blocks.append(count)
         freedom.append(df)
-    (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(blocks), np.array(freedom))
+    (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(freedom))
     error = np.sqrt(long / 448)
     interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
     assert interval.standard_error == pytest.approx(error, rel=1e-8)  # the ridge of A

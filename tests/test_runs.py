@@ -119,7 +119,7 @@ def test_the_blocks_of_a_run_can_be_seen(method: Any) -> None:
     assert expected is not None
     assert np.array_equal(levels.rate, expected.rate)
     assert levels.blocks[:2].tolist() == expected.blocks[:2].tolist()
-    used, _, share = long_run(levels.rate, levels.blocks, levels.freedom)
+    used, _, share = long_run(levels.rate, levels.freedom)
     assert np.array_equal(levels.share, share)
     if isinstance(method, inferl.LeastSquares):
         assert run.interval().standard_error == pytest.approx(np.sqrt(used[0] / run.evaluator.n))

@@ -24,7 +24,7 @@ from inferl import kept_rows
 from inferl.blocks import Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
-from inferl.long_run import FEWEST_USED
+from inferl.long_run import FEWEST_HEARD, FEWEST_USED
 from inferl.rows import Floats, Integers
 from inferl.witnesses import fewer_degrees
 
@@ -47,6 +47,7 @@ class Rule:
     )
     ahead: int = 99
     alternating: bool = True  # from n^(1/3) steps on, where neighbours tend to opposite signs
+    falling: bool = False  # a level that a higher one falls short of by far is passed over
     rare: bool = True  # fewer degrees of freedom where few steps decide
 
     def __str__(self) -> str:
@@ -54,33 +55,38 @@ class Rule:
         words += [f"{self.noise:g}" if self.noise == self.growth else f"{self.noise:g} to {self.growth:g}"]
         words += [f"{self.ahead} levels ahead"] * (self.ahead < 99) + ["logarithms"] * self.logarithms
         words += [f"{self.added:g} of the last growth"] * (self.added > 0)
-        words += ["alternating scores"] * self.alternating + ["rare scores"] * self.rare
+        words += ["alternating scores"] * self.alternating + ["falls"] * self.falling + ["rare scores"] * self.rare
         return ", ".join(words)
 
-    def shares(self, rate: Floats, blocks: Integers) -> list[float]:
+    def shares(self, rate: Floats, freedom: Integers) -> list[float]:
         """How far growth is believed to have ended at each level."""
-        used = max(int(np.sum(blocks >= FEWEST_USED)), 1)
-        alternates = len(rate) > 1 and rate[1] < rate[0] * (1 - 3 / np.sqrt(max(blocks[1], 1)))
-        shortest = min(round(float(np.log2(blocks[0])) / 3), used - 1) if self.alternating and alternates else 0
+        used = max(int(np.sum(freedom >= FEWEST_USED)), 1)
+        alternates = len(rate) > 1 and rate[1] < rate[0] * (1 - 3 / np.sqrt(freedom[1] + 1))
+        shortest = min(round(float(np.log2(freedom[0] + 1)) / 3), used - 1) if self.alternating and alternates else 0
         shares, left = [0.0] * used, 1.0
         for level in range(shortest, used):
-            shares[level] = left * self.ended(rate, blocks, level, min(level + 1 + self.ahead, used))
+            shares[level] = left * self.ended(rate, freedom, level, min(level + 1 + self.ahead, used))
             left -= shares[level]
         return shares
 
-    def ended(self, rate: Floats, blocks: Integers, level: int, until: int) -> float:
-        worst = -np.inf
+    def ended(self, rate: Floats, freedom: Integers, level: int, until: int) -> float:
+        rise, fall = -np.inf, -np.inf
         for above in range(level + 1, until):
-            ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
-            rise = (np.log(max(ratio, 1e-300)) if self.logarithms else ratio - 1) / np.sqrt(2 / blocks[above])
-            worst = max(worst, rise)
-        if self.noise == self.growth:
-            return float(worst <= self.noise)
-        return float(np.clip((self.growth - worst) / (self.growth - self.noise), 0.0, 1.0))
+            if freedom[above] >= FEWEST_HEARD:
+                ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
+                error = np.sqrt(2 / (freedom[above] + 1))
+                rise = max(rise, (np.log(max(ratio, 1e-300)) if self.logarithms else ratio - 1) / error)
+                fall = max(fall, (1 - ratio) / error)
+        risen = (
+            float(rise > self.noise)
+            if self.noise == self.growth
+            else np.clip((rise - self.noise) / (self.growth - self.noise), 0.0, 1.0)
+        )
+        return float(1 - max(risen, np.clip(fall - 3, 0.0, 1.0) if self.falling else 0.0))
 
-    def read(self, rate: Floats, blocks: Integers, freedom: Integers) -> tuple[float, float]:
+    def read(self, rate: Floats, freedom: Integers) -> tuple[float, float]:
         """The variance rate and its degrees of freedom."""
-        shares = self.shares(rate, blocks)
+        shares = self.shares(rate, freedom)
         used = len(shares)
         coefficients = np.zeros((used, used))  # of the rates, in the answer of those who stop at a level
         for level in range(used):
@@ -102,28 +108,29 @@ class Rule:
         """Half the width for each target."""
         half = np.full(len(decisive), np.inf)
         for target in range(len(decisive)):
-            variance, freedom = self.read(levels.rate[:, target], levels.blocks, levels.freedom)
+            variance, freedom = self.read(levels.rate[:, target], levels.freedom)
             degrees = np.array(freedom)
             degrees = fewer_degrees(degrees, decisive[target]) if self.rare else degrees
             half[target] = quantile(LEVEL, degrees) * np.sqrt(variance / n)
         return half
 
 
-CHOSEN = Rule(1, 2.25, logarithms=True, added=0.5)
+CHOSEN = Rule(1, 2, logarithms=True, added=0.5, falling=True)
 RULES = (
     Rule(1, 1, ahead=3, alternating=False, rare=False),
     Rule(1.25, 1.25, alternating=False, rare=False),
     Rule(1.25, 1.25, rare=False),
     Rule(1.25, 1.25),
     Rule(1.25, 1.25, added=1),
-    Rule(1, 2.25),
-    Rule(1, 2.25, logarithms=True),
-    CHOSEN,
+    Rule(1, 2),
+    Rule(1, 2, logarithms=True),
     Rule(1, 2, logarithms=True, added=0.5),
-    Rule(1, 2.5, logarithms=True, added=0.5),
-    Rule(1, 2.25, logarithms=True, added=1),
-    Rule(1, 2.25, logarithms=True, added=0.5, alternating=False),
-    Rule(1, 2.25, logarithms=True, added=0.5, rare=False),
+    CHOSEN,
+    Rule(1, 1.5, logarithms=True, added=0.5, falling=True),
+    Rule(1, 2.5, logarithms=True, added=0.5, falling=True),
+    Rule(1, 2, logarithms=True, added=1, falling=True),
+    Rule(1, 2, logarithms=True, added=0.5, falling=True, alternating=False),
+    Rule(1, 2, logarithms=True, added=0.5, falling=True, rare=False),
 )
 
 

@@ -138,8 +138,9 @@ def coverage_cells(whole: dict[tuple[str, str], Result]) -> Iterator[dict[str, A
                 }
                 if method == "least squares":
                     cell["oracle"] = share(np.abs(middle - truth[i]) <= reach)
-                    cell["spread"] = float(np.std(sound, ddof=1)) / error
-                    cell["at this length"] = share(np.abs(middle - truth[i]) <= reach * cell["spread"])
+                    spread = float(np.std(sound, ddof=1)) / error
+                    cell["spread"] = spread
+                    cell["at this length"] = share(np.abs(middle - truth[i]) <= reach * spread)
                 if column["fired"]:
                     any_fired = np.array([bool(names) for names in column["fired"]])
                     cell["fired_when_missed"] = share(any_fired[~held])

@@ -271,10 +271,9 @@ def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bo
     steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1)).astype(np.float64)
     rate = np.maximum(squares, 0.0) / steps[:, None]
     effective = n / _slowness(kept, max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0), steps)
-    variance, degrees, share = long_run(rate, blocks, freedom)
-    if single_steps:
-        variance, degrees = rate[0], np.full(len(influence), max(float(freedom[0]), 1.0))
-    error = np.sqrt(variance / n) if blocks[0] >= FEWEST_BLOCKS else np.full(len(influence), np.inf)
+    shown = 1 if single_steps else n_levels
+    variance, degrees, share = long_run(rate[:shown], freedom[:shown])
+    error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
     return Levels(rate, blocks, freedom, share, effective), error, degrees
 
 

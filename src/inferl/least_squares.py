@@ -72,7 +72,7 @@ class LeastSquaresReading(NamedTuple):
     n: int
     effective: float = np.inf  # independent steps that the stream is worth, by its features and by its scores
     decisive: Floats = NOTHING  # (k,) steps that the width rests on, NaN where unknown; none for episode blocks
-    correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at the longest blocks in use
+    correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
     def scores(self) -> Floats:
         """Draw errors of all targets at once, in standard errors (m, k)."""

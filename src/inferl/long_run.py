@@ -14,24 +14,27 @@ from inferl.rows import Floats, Integers
 
 __all__ = ["FEWEST_USED", "long_run"]
 
-FEWEST_USED = 8  # a level with fewer blocks is too noisy to be listened to
-NOISE, GROWTH = 1.0, 2.25  # standard errors: a rise up to the first is noise, from the second on it is growth
+FEWEST_USED = 5  # degrees of freedom of a level that may be used: 6 blocks about one mean
+FEWEST_HEARD = 7  # of a level that may overrule a lower one
+NOISE, GROWTH = 1.0, 2.0  # standard errors: a rise up to the first is noise, from the second on it is growth
+STEADY, FALL = 3.0, 4.0  # the same for a rate that falls, which is rare
 ALTERNATING = 3  # standard errors by which the correlation of neighbours must be negative
 TINY = np.finfo(np.float64).tiny
 
 
-def long_run(rate: Floats, blocks: Integers, freedom: Integers) -> tuple[Floats, Floats, Floats]:
+def long_run(rate: Floats, freedom: Integers) -> tuple[Floats, Floats, Floats]:
     """Return the variance rate of each of k targets, its degrees of freedom, and the share that each level has in it.
 
-    Given are the rates (J, k) and the number of blocks and degrees of freedom at each level. Growth has ended at a
-    level if no higher one exceeds it by more than noise. That is believed the less the larger the excess, from wholly
-    at `NOISE` standard errors to not at all at `GROWTH`; what is not believed is left to the levels above. Where growth
-    has ended, the rate is taken one level higher, for safety, and half of the last growth, if any, is added: what the
-    next level would show, as growth halves with each doubling once blocks are longer than the dependence.
+    Given are the rates (J, k) and the degrees of freedom at each level. Growth has ended at a level if no higher one
+    exceeds it by more than noise. That is believed the less the larger the excess, from wholly at `NOISE` standard
+    errors to not at all at `GROWTH`; what is not believed is left to the levels above. Where growth has ended, the rate
+    is taken one level higher, for safety, and half of the last growth, if any, is added: what the next level would
+    show, as growth halves with each doubling once blocks are longer than the dependence. A level that a higher one
+    falls short of by far is passed over as well: its blocks hold half a cycle, or neighbours of opposite signs.
 
     The degrees of freedom are those of a rate with equal relative variance: its noise, and how far levels disagree.
     """
-    share = _shares(rate, blocks)
+    share = _shares(rate, freedom)
     v = rate[: len(share)]
     grew = np.where(v[1:] > v[:-1], 0.5, 0.0)
     ahead = v.copy()  # the answer where growth has ended one level below
@@ -49,15 +52,17 @@ def long_run(rate: Floats, blocks: Integers, freedom: Integers) -> tuple[Floats,
     return variance, np.maximum(2 / doubt, 1.0), share
 
 
-def _shares(rate: Floats, blocks: Integers) -> Floats:
+def _shares(rate: Floats, freedom: Integers) -> Floats:
     """How much each of the levels in use tells: as much as growth is believed to have ended one level below."""
-    used = max(int(np.count_nonzero(blocks >= FEWEST_USED)), 1)
-    order = np.arange(used)
+    used = max(int(np.count_nonzero(freedom >= FEWEST_USED)), 1)
+    order, error = np.arange(used), np.sqrt(2 / (freedom[:used] + 1))[:, None]
+    heard = (order[:, None] < order) & (freedom[:used] >= FEWEST_HEARD)  # (from, to)
     size = np.log(np.maximum(rate[:used], TINY))
-    rise = (size - size[:, None]) / np.sqrt(2 / np.maximum(blocks[:used], 1))[:, None]  # (from, to, k)
-    rise[order[:, None] >= order] = -np.inf
-    ended = np.clip((GROWTH - rise.max(axis=1)) / (GROWTH - NOISE), 0.0, 1.0)
-    ended[order[:, None] < np.minimum(_shortest(rate, blocks), used - 1)] = 0.0
+    grown = size - size[:, None]  # (from, to, k), and logarithms: there noise is less skew
+    rise = np.where(heard[:, :, None], grown / error, -np.inf).max(axis=1)
+    fall = np.where(heard[:, :, None], -np.expm1(np.minimum(grown, 0.0)) / error, -np.inf).max(axis=1)
+    ended = np.clip(np.minimum((GROWTH - rise) / (GROWTH - NOISE), (FALL - fall) / (FALL - STEADY)), 0.0, 1.0)
+    ended[order[:, None] < np.minimum(_shortest(rate, freedom), used - 1)] = 0.0
     left = np.cumprod(1 - ended, axis=0)  # of those who have come to a level, who go on
     share = np.zeros_like(size)
     share[1:] = ended[:-1]
@@ -66,9 +71,9 @@ def _shares(rate: Floats, blocks: Integers) -> Floats:
     return share
 
 
-def _shortest(rate: Floats, blocks: Integers) -> Integers:
-    """Lowest level to be considered, (k,): n^(1/3) steps where neighbours tend to opposite signs, as pairs tell."""
+def _shortest(rate: Floats, freedom: Integers) -> Integers:
+    """Lowest level to be considered, (k,): n^(1/3) steps where neighbours tend to opposite signs; pairs tell early."""
     if len(rate) < 2:
         return np.zeros(rate.shape[1], np.int64)
-    alternates = rate[1] < rate[0] * (1 - ALTERNATING / np.sqrt(max(int(blocks[1]), 1)))
-    return np.where(alternates, round(float(np.log2(max(int(blocks[0]), 1))) / 3), 0)
+    alternates = rate[1] < rate[0] * (1 - ALTERNATING / np.sqrt(freedom[1] + 1))
+    return np.where(alternates, round(float(np.log2(freedom[0] + 1)) / 3), 0)

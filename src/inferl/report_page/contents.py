@@ -113,7 +113,7 @@ class Shown:
         """How the standard error grows with the length of the blocks."""
         if self.levels is None:
             return None
-        levels, used = self.levels, np.flatnonzero(self.levels.blocks >= FEWEST_USED)
+        levels, used = self.levels, np.flatnonzero(self.levels.freedom >= FEWEST_USED)
         if len(used) < 2 or not (levels.rate[0] > 0).all():
             return None
         length = np.asarray(2.0**used, np.float64)
