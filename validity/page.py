@@ -34,6 +34,8 @@ differences of a point or two mean little.
   stream is worth, from how slowly features and scores change.
 - **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
   estimates on how many steps the width rests. What has never happened it cannot count (Baird's star below).
+- **A slow part that noise hides** is seen only once the stream is long against it, 50 relaxation times or more; no
+  check tells before, unless a feature shows it.
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.
@@ -131,7 +133,7 @@ is uncertain from run to run, but the interval allows for it and covers.
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [HEAD]
-    trust = [results / f"{name}.json" for name in ("trust", "rules", "rare")]
+    trust = [results / f"{name}.json" for name in ("trust", "closer", "rules", "rare", "series")]
     if all(path.exists() for path in trust):
         parts += trust_page.sections(*(json.loads(path.read_text()) for path in trust))
     for name, sections in (("spine", spine_sections), ("method", method_sections)):
