@@ -35,7 +35,7 @@ differences of a point or two mean little.
 - **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
   estimates on how many steps the width rests. What has never happened it cannot count (Baird's star below).
 - **A slow part that noise hides** is seen only once the stream is long against it, 50 relaxation times or more; no
-  check tells before, unless a feature shows it.
+  check tells before.
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.

@@ -78,9 +78,9 @@ SERIES = """\
 
 The mean of plain series. A slow part (relaxation time 100 steps) under noise, of which nothing but the rewards is seen:
 as long as blocks in which it would show are few, it looks like noise, and no check can tell. From 50 relaxation times
-on, which is 5 000 steps here, the interval is a few points short, as it is in the table above. With a feature that
-shows the slow part the length check would fire. Where sums take back what came before, the variance falls with the
-length of blocks, and is followed once that is beyond noise; until then the interval is too wide.
+on, which is 5 000 steps here, the interval is a few points short, as it is in the table above. Where sums take back
+what came before, the variance falls with the length of blocks, and is followed once that is beyond noise; until then
+the interval is too wide. *Width* is the median over that of the interval with the scatter of the runs.
 """
 
 RULE = """\
