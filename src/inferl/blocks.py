@@ -115,10 +115,12 @@ class Moments(InPlace):
         lower = np.einsum("jpk,kp->jk", self.outer @ directions.T, directions)
         diagonal = np.einsum("jpp->jp", self.outer) @ (directions**2).T
         squares, sums = 2 * lower - diagonal, self.total @ directions.T
-        for level in np.flatnonzero(self.waiting):
-            along = self.gathered[level, : self.waiting[level]] @ directions.T
-            squares[level] += (along**2).sum(axis=0)
-            sums[level] += along.sum(axis=0)
+        most = int(self.waiting.max(initial=0))
+        if most:
+            along = self.gathered[:, :most] @ directions.T
+            along[np.arange(most) >= self.waiting[:, None]] = 0.0  # nobody waits there
+            squares += np.einsum("jgk,jgk->jk", along, along)
+            sums += along.sum(axis=1)
         return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
 
     def spread(self, level: int) -> Floats:

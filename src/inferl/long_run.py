@@ -57,11 +57,13 @@ def _shares(rate: Floats, freedom: Integers) -> Floats:
     used = max(int(np.count_nonzero(freedom >= FEWEST_USED)), 1)
     order, error = np.arange(used), np.sqrt(2 / (freedom[:used] + 1))[:, None]
     heard = (order[:, None] < order) & (freedom[:used] >= FEWEST_HEARD)  # (from, to)
-    size = np.log(np.maximum(rate[:used], TINY))
-    grown = size - size[:, None]  # (from, to, k), and logarithms: there noise is less skew
-    rise = np.where(heard[:, :, None], grown / error, -np.inf).max(axis=1)
-    fall = np.where(heard[:, :, None], -np.expm1(np.minimum(grown, 0.0)) / error, -np.inf).max(axis=1)
-    ended = np.clip(np.minimum((GROWTH - rise) / (GROWTH - NOISE), (FALL - fall) / (FALL - STEADY)), 0.0, 1.0)
+    size = np.log(np.maximum(rate[:used], TINY))  # in logarithms noise is less skew
+    grown = (size - size[:, None]) / error * heard[:, :, None]  # (from, to, k), in standard errors
+    believed = (GROWTH - grown.max(axis=1)) / (GROWTH - NOISE)
+    if grown.min() < -STEADY:
+        fall = (-np.expm1(np.minimum(grown * error, 0.0)) / error).max(axis=1)
+        believed = np.minimum(believed, (FALL - fall) / (FALL - STEADY))
+    ended = np.minimum(np.maximum(believed, 0.0), 1.0)
     ended[order[:, None] < np.minimum(_shortest(rate, freedom), used - 1)] = 0.0
     left = np.cumprod(1 - ended, axis=0)  # of those who have come to a level, who go on
     share = np.zeros_like(size)
