@@ -20,22 +20,29 @@ from scipy.special import ndtri
 from study import RESULTS, Result, provenance, repeat, write_results
 
 import inferl
+from inferl.rows import Floats
 
 SEED = 60_000
 LEVEL = 0.95
 TRUSTED = 250  # relaxation times
 NEAR = 0.01  # off
 AT_ONCE = 100  # repeats of a job
+DRAWS = 400
 
 
 def repeats(length: int) -> int:
     return 10_000 if length <= 10_000 else 4_000 if length <= 100_000 else 2_000
 
 
+def study() -> dict[str, Any]:
+    """What trust.py found."""
+    return dict(json.loads((RESULTS / "trust.json").read_text()))
+
+
 def near() -> dict[tuple[str, int], list[dict[str, Any]]]:
     """The cells that are looked at, by problem and length."""
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for cell in json.loads((RESULTS / "trust.json").read_text())["cells"]:
+    for cell in study()["cells"]:
         usual = cell["method"] == "least squares" and "Baird" not in cell["problem"]
         if usual and cell["relaxation_times"] >= TRUSTED and abs(distance(cell)) > NEAR + 1e-9:
             found.setdefault((cell["problem"], cell["length"]), []).append(cell)
@@ -78,7 +85,7 @@ def cells(todo: list[list[Any]], results: list[Result]) -> Iterator[dict[str, An
                 "runs": len(held),
                 "held": float(held.mean()),
                 "off": compared(held, np.abs(error) <= z * true),
-                "at this length": compared(held, np.abs(error) <= z * scatter),
+                "at this length": against_scatter(error, half, z),
             }
 
 
@@ -86,6 +93,18 @@ def compared(held: Any, best: Any) -> dict[str, float]:
     """How far two coverages on the same runs are apart, with a standard error."""
     apart = held.astype(float) - best.astype(float)
     return {"mean": float(apart.mean()), "error": float(apart.std(ddof=1) / np.sqrt(len(apart)))}
+
+
+def against_scatter(error: Floats, half: Floats, z: float) -> dict[str, float]:
+    """The same with the scatter of these runs, whose own uncertainty is found by drawing runs again."""
+
+    def apart(runs: Any) -> float:
+        sizes = np.abs(error[runs])
+        return float(np.mean(sizes <= half[runs]) - np.mean(sizes <= z * error[runs].std(ddof=1)))
+
+    rng = np.random.default_rng(0)
+    again = [apart(rng.integers(0, len(error), len(error))) for _ in range(DRAWS)]
+    return {"mean": apart(slice(None)), "error": float(np.std(again, ddof=1))}
 
 
 def main() -> None:
@@ -102,7 +121,7 @@ def main() -> None:
     found = list(cells(todo, repeat(one_job, todo, "closer", options.processes)))
     for cell in found:
         print(cell)
-    print(write_results("closer", {"provenance": made_by, "cells": found}).name)
+    print(write_results("closer", {"provenance": made_by, "study": study()["provenance"], "cells": found}).name)
 
 
 if __name__ == "__main__":

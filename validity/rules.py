@@ -24,7 +24,7 @@ from inferl import kept_rows
 from inferl.blocks import Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
-from inferl.long_run import FEWEST_HEARD, FEWEST_USED
+from inferl.long_run import FEWEST_OBJECTING, FEWEST_USED
 from inferl.rows import Floats, Integers
 from inferl.witnesses import fewer_degrees
 
@@ -72,7 +72,7 @@ class Rule:
     def ended(self, rate: Floats, freedom: Integers, level: int, until: int) -> float:
         rise, fall = -np.inf, -np.inf
         for above in range(level + 1, until):
-            if freedom[above] >= FEWEST_HEARD:
+            if freedom[above] >= FEWEST_OBJECTING:
                 ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
                 error = np.sqrt(2 / (freedom[above] + 1))
                 rise = max(rise, (np.log(max(ratio, 1e-300)) if self.logarithms else ratio - 1) / error)

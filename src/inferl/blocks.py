@@ -272,7 +272,8 @@ def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bo
         freedom[:j] += moments.freedom
     steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1)).astype(np.float64)
     rate = np.maximum(squares, 0.0) / steps[:, None]
-    effective = n / _slowness(kept, max(int(np.sum(blocks >= FEWEST_HEARD)) - 1, 0), steps)
+    heard = (blocks >= FEWEST_HEARD) & (freedom >= FEWEST_HEARD - len(kept))  # merged streams have many means
+    effective = n / _slowness(kept, max(int(np.sum(heard)) - 1, 0), steps)
     shown = 1 if single_steps else n_levels
     variance, degrees, share = long_run(rate[:shown], freedom[:shown])
     error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)

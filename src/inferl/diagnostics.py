@@ -179,7 +179,7 @@ def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresRe
 def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     """Whether scores depend on each other over time more than the interval allows for.
 
-    Every block length that has enough blocks may object, not only the one that an interval would use: noise can hide a
+    Every block length that has enough blocks may object, not only those that an interval rests on: noise can hide a
     slow growth from the rule that chooses.
     """
     name = "dependence"

@@ -15,7 +15,7 @@ from inferl.rows import Floats, Integers
 __all__ = ["FEWEST_USED", "long_run"]
 
 FEWEST_USED = 5  # degrees of freedom of a level that may be used: 6 blocks about one mean
-FEWEST_HEARD = 7  # of a level that may overrule a lower one
+FEWEST_OBJECTING = 7  # of a level that may overrule a lower one
 NOISE, GROWTH = 1.0, 2.0  # standard errors: a rise up to the first is noise, from the second on it is growth
 STEADY, FALL = 3.0, 4.0  # the same for a rate that falls, which is rare
 ALTERNATING = 3  # standard errors by which the correlation of neighbours must be negative
@@ -56,15 +56,15 @@ def _shares(rate: Floats, freedom: Integers) -> Floats:
     """How much each of the levels in use tells: as much as growth is believed to have ended one level below."""
     used = max(int(np.count_nonzero(freedom >= FEWEST_USED)), 1)
     order, error = np.arange(used), np.sqrt(2 / (freedom[:used] + 1))[:, None]
-    heard = (order[:, None] < order) & (freedom[:used] >= FEWEST_HEARD)  # (from, to)
+    heard = (order[:, None] < order) & (freedom[:used] >= FEWEST_OBJECTING)  # (from, to)
     size = np.log(np.maximum(rate[:used], TINY))  # in logarithms noise is less skew
     grown = (size - size[:, None]) / error * heard[:, :, None]  # (from, to, k), in standard errors
     believed = (GROWTH - grown.max(axis=1)) / (GROWTH - NOISE)
     if grown.min() < -STEADY:
-        fall = (-np.expm1(np.minimum(grown * error, 0.0)) / error).max(axis=1)
+        fall = (-np.expm1(np.minimum(grown * error, 0.0)) / error).max(axis=1)  # a large growth would overflow
         believed = np.minimum(believed, (FALL - fall) / (FALL - STEADY))
     ended = np.minimum(np.maximum(believed, 0.0), 1.0)
-    ended[order[:, None] < np.minimum(_shortest(rate, freedom), used - 1)] = 0.0
+    ended[order[:, None] < _shortest(rate, freedom)] = 0.0
     left = np.cumprod(1 - ended, axis=0)  # of those who have come to a level, who go on
     share = np.zeros_like(size)
     share[1:] = ended[:-1]

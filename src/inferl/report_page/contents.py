@@ -149,10 +149,8 @@ class Shown:
         assert self.levels is not None
         lengths = " and ".join(str(n) for n in sorted({2**level for level in self.levels.main.tolist()}))
         if isinstance(self.run.evaluator.method, OnlineBootstrap):
-            return (
-                f"Least squares, which runs beside the bootstrap for this check, rests mostly on blocks of {lengths}."
-            )
-        return f"The interval rests mostly on blocks of {lengths} (ringed)."
+            return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
+        return f"The interval rests on several lengths, most on blocks of {lengths} (ringed)."
 
     @property
     def tails(self) -> Chart | None:
