@@ -150,7 +150,11 @@ def test_many_short_streams_merged_have_a_width() -> None:
             x[:, t] = rho * x[:, t - 1] + noise[:, t]
         zero = np.zeros(steps, np.int64)
         parts = [Evaluator(TD(1)).update(inferl.Transitions(zero, row, zero, 0.0)) for row in x[:, 200:]]
-        errors.append(float(reduce(inferl.merge, parts).interval(0).standard_error))
+        merged = reduce(inferl.merge, parts)
+        errors.append(float(merged.interval(0).standard_error))
+        (length,) = (check for check in merged.report(0).checks if check.name == "length")
+        assert length.value is not None
+        assert length.value < 2 * n_streams * steps * (1 - rho) / (1 + rho)  # a step in 39 is a new one
     exact = 1 / (1 - rho) / np.sqrt(n_streams * steps)
     assert 0.5 * exact < min(errors)
     assert max(errors) < 2.0 * exact

@@ -175,7 +175,7 @@ def test_no_interval_before_eight_steps() -> None:
     data = PROBLEM.sample(20, seed=0)
     evaluator = Evaluator(TD(2)).update(data[:7])
     assert evaluator.interval(PROBLEM.features[0]).width == np.inf
-    assert np.isfinite(evaluator.update(data[7:]).interval(PROBLEM.features[0]).width)
+    assert np.isfinite(evaluator.update(data[7:8]).interval(PROBLEM.features[0]).width)
 
 
 def test_what_the_data_do_not_identify_has_no_interval() -> None:

@@ -38,7 +38,7 @@ def rate_by_the_rule(rate: Floats, freedom: Integers) -> tuple[float, float]:
     return v, 2 * v**2 / (noise + between)
 
 
-@pytest.mark.parametrize("n", [3000, 3600])  # the longest blocks in use are 11 and 7
+@pytest.mark.parametrize("n", [2100, 3000, 3100, 3600])  # the longest blocks: 8, 5, 6 and 7; before them 16, 11, 12, 14
 def test_the_long_run_rate_is_the_rule(n: int) -> None:
     rng = np.random.default_rng(3)
     freedom = np.array([n // 2**j - 1 for j in range(11)])
@@ -46,6 +46,9 @@ def test_the_long_run_rate_is_the_rule(n: int) -> None:
     rates[:, ::2] = np.exp(rng.normal(size=(11, 250)) * 0.02)
     rates[0, ::10] *= 2.0  # neighbours that tend to opposite signs
     rates[:3, 1::10] = 2 * rates[3, 1::10]  # a cycle
+    rates[:, 3::10] *= 1.5 ** np.arange(11)[:, None]  # growth without an end
+    rates[8:, 5::10] *= 3.0  # at the longest blocks alone
+    rates[5, 8::10] = rates[0, 8::10] * (1 - rng.uniform(2.5, 4.5, 50) * np.sqrt(2 / (freedom[5] + 1)))  # a fall
     variance, degrees, share = long_run(rates, freedom)
     expected = np.array([rate_by_the_rule(rates[:, i], freedom) for i in range(500)])
     np.testing.assert_allclose(variance, expected[:, 0], rtol=1e-12)
@@ -53,6 +56,15 @@ def test_the_long_run_rate_is_the_rule(n: int) -> None:
     np.testing.assert_allclose(share.sum(axis=0), 1.0, rtol=1e-12)
     assert len(set(share.argmax(axis=0).tolist())) > 4
     assert ((share > 0.1).sum(axis=0) > 1).any()
+    for i in range(8, 500, 10):  # one by one: whether others fall does not matter
+        alone, _, _ = long_run(rates[:, i : i + 1], freedom)
+        assert alone[0] == variance[i]
+
+
+def test_there_is_at_least_one_degree_of_freedom() -> None:
+    """A quarter of the answer rests on a level that is far from the others."""
+    _, freedom, _ = long_run(np.array([[1.0], [1.0], [1.9], [100.0]]), np.array([40, 20, 10, 5]))
+    assert freedom == 1
 
 
 def test_what_falls_is_not_expected_to_fall_further() -> None:

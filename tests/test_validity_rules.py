@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferl import TD, Evaluator, LeastSquares
+from inferl import TD, Evaluator, LeastSquares, Transitions
 from inferl.environments import two_state_chain
 
 SCRIPT = Path(__file__).parents[1] / "validity" / "rules.py"
@@ -26,3 +26,16 @@ def test_the_chosen_rule_is_ours(correlation: float, n: int, monkeypatch: pytest
     reading = LeastSquares().read(evaluator.settled().method, np.ones((1, 1)))  # type: ignore[arg-type]
     reach = chosen.reach(reading.levels, reading.decisive, n)
     assert 2 * reach[0] == pytest.approx(evaluator.interval([1.0]).width, rel=1e-12)
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the studies are not part of an installed package")
+def test_the_chosen_rule_follows_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    chosen = runpy.run_path(str(SCRIPT))["CHOSEN"]
+    noise, zero = np.random.default_rng(0).normal(size=4003), np.zeros(4000, np.int64)
+    evaluator = Evaluator(TD(1)).update(Transitions(zero, noise[3:] - 0.6 * noise[:-3], zero, 0.0))
+    reading = LeastSquares().read(evaluator.settled().method, np.ones((1, 1)))  # type: ignore[arg-type]
+    assert reading.levels is not None
+    width = 2 * chosen.reach(reading.levels, reading.decisive, 4000)[0]
+    assert width == pytest.approx(evaluator.interval(0).width, rel=1e-12)
+    assert width < 2 * np.sqrt(reading.levels.rate[0, 0] / 4000)  # half of that of single steps; a third is right

@@ -34,8 +34,8 @@ differences of a point or two mean little.
   stream is worth, from how slowly features and scores change.
 - **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
   estimates on how many steps the width rests. What has never happened it cannot count (Baird's star below).
-- **A slow part that noise hides** is seen only once the stream is long against it, 50 relaxation times or more; no
-  check tells before.
+- **A slow part that noise hides** is seen only once the stream is long against it, 50 relaxation times or more. Before,
+  the interval is far too narrow, and no check tells.
 - **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
   features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
   once the stream is long enough to show it.
@@ -49,9 +49,9 @@ differences of a point or two mean little.
 EARLIER = """\
 ## An earlier study, of single questions
 
-What follows was measured before the rule of the block length and the checks were what they are now (three levels
-ahead; a check of the *number of blocks*, below 16; none of rarity); the commits are named. Bootstraps are not touched
-by this.
+What follows was measured before block lengths were weighed and checks made as they are now (one length was chosen,
+looking three levels ahead; a check of the *number of blocks*, below 16; none of rarity); the commits are named.
+Bootstraps are not touched by this.
 """
 
 SPINE = """\

@@ -3,7 +3,7 @@ r"""LeastSquares: solve the equation instead of walking towards it.
 The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
 A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-that grow until the variance no longer does (`blocks`). A pilot is off by what it had not seen, which makes its scores
+of 1, 2, 4, ... steps (`blocks`, `long_run`). A pilot is off by what it had not seen, which makes its scores
 too large; so the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is
 O(p^2 log n), p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
 """
@@ -86,7 +86,7 @@ class LeastSquares:
     Parameters
     ----------
     blocks
-        ``"dyadic"``: blocks of 1, 2, 4, ... steps, until the variance no longer grows; ``"episode"``: episodes are
+        ``"dyadic"``: blocks of 1, 2, 4, ... steps, weighed by what the data show; ``"episode"``: episodes are
         independent blocks; ``"none"``: scores are taken to be uncorrelated (right for tabular features).
 
     Examples

@@ -118,6 +118,8 @@ def test_pictures_show_what_the_run_holds(folder: Path) -> None:
     levels = run.levels()
     assert levels is not None
     assert len(dependence.all(cls="ring")) == 2
+    lengths = sorted({2 ** int(share.argmax()) for share in levels.share.T})
+    assert f"most on blocks of {' and '.join(map(str, lengths))} (ringed)" in page.text
     assert f"{levels.blocks[0]} blocks of 1 steps: 1 times" in dependence.all("title")[0].text
     heights = [float(bar.attributes["height"]) for bar in ratios.all(cls="bar")]
     assert len(heights) == 2 * 9  # from 0 to 4 in powers of 2, for both policies
