@@ -9,7 +9,6 @@ stopped and started again, it goes on. About 40 minutes of one core.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from problems import problem
 from scipy.special import ndtri
-from study import RESULTS, Result, provenance, repeat, write_results
+from study import RESULTS, Result, options, provenance, repeat, write_results
 
 import inferl
 from inferl.rows import Floats
@@ -108,17 +107,14 @@ def against_scatter(error: Floats, half: Floats, z: float) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args()
-    made_by = provenance(options.seed)
+    asked = options(__doc__, SEED)
+    made_by = provenance(asked.seed)
     todo = [
-        [name, n, first, first + AT_ONCE, options.seed]
+        [name, n, first, first + AT_ONCE, asked.seed]
         for name, n in sorted(near(), key=lambda cell: -cell[1])
         for first in range(0, repeats(n), AT_ONCE)
     ]
-    found = list(cells(todo, repeat(one_job, todo, "closer", options.processes)))
+    found = list(cells(todo, repeat(one_job, todo, "closer", asked.processes)))
     for cell in found:
         print(cell)
     print(write_results("closer", {"provenance": made_by, "study": study()["provenance"], "cells": found}).name)

@@ -8,7 +8,6 @@ started again, it goes on. About 40 minutes of one core.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from problems import PROBLEMS, problem
 from scipy.special import ndtri
-from study import Result, provenance, repeat, write_results
+from study import Result, options, provenance, repeat, write_results
 
 import inferl
 from inferl import kept_rows
@@ -229,19 +228,15 @@ def summaries(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args()
-    made_by = provenance(options.seed)
-    firsts = range(0, options.repeats, AT_ONCE)
-    todo = [[n, first, min(first + AT_ONCE, options.repeats), options.seed] for n in PROBLEMS for first in firsts]
-    found = list(cells(todo, repeat(one_job, todo, "rules", options.processes)))
+    asked = options(__doc__, SEED, repeats=400)
+    made_by = provenance(asked.seed)
+    firsts = range(0, asked.repeats, AT_ONCE)
+    todo = [[n, first, min(first + AT_ONCE, asked.repeats), asked.seed] for n in PROBLEMS for first in firsts]
+    found = list(cells(todo, repeat(one_job, todo, "rules", asked.processes)))
     lines = list(summaries(found))
     for line in lines:
         print(line)
-    content = {"provenance": made_by, "repeats": options.repeats, "rules": lines, "cells": found}
+    content = {"provenance": made_by, "repeats": asked.repeats, "rules": lines, "cells": found}
     print(write_results("rules", content).name)
 
 

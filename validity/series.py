@@ -8,13 +8,12 @@ validity/results/series.json; about 5 minutes of one core.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.signal import lfilter
-from study import Result, clopper_pearson, provenance, repeat, write_results
+from study import Result, clopper_pearson, options, provenance, repeat, write_results
 
 import inferl
 from inferl.rows import Floats
@@ -89,14 +88,10 @@ def cells(results: list[Result]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args()
-    made_by = provenance(options.seed)
-    todo = [[i, min(i + AT_ONCE, options.repeats), options.seed] for i in range(0, options.repeats, AT_ONCE)]
-    found = list(cells(repeat(one_job, todo, "series", options.processes)))
+    asked = options(__doc__, SEED, repeats=1000)
+    made_by = provenance(asked.seed)
+    todo = [[i, min(i + AT_ONCE, asked.repeats), asked.seed] for i in range(0, asked.repeats, AT_ONCE)]
+    found = list(cells(repeat(one_job, todo, "series", asked.processes)))
     for cell in found:
         print(cell)
     print(write_results("series", {"provenance": made_by, "cells": found}).name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -22,6 +23,16 @@ import inferl
 RESULTS = Path(__file__).parent / "results"
 
 Result = dict[str, Any]  # what one repeat found: cell -> readings
+
+
+def options(description: str | None, seed: int, repeats: int | None = None) -> argparse.Namespace:
+    """Read the options of a study: how many repeats (where they may be chosen), processes, the seed."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if repeats is not None:
+        parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=seed)
+    return parser.parse_args()
 
 
 def repeat(function: Callable[[Any], Result], jobs: Iterable[Any], name: str, processes: int) -> list[Result]:
