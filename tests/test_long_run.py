@@ -134,3 +134,9 @@ def test_units_do_not_matter() -> None:
         _, same, alike = long_run(unit * rates, of_levels)
         np.testing.assert_allclose(same, freedom, rtol=1e-9)
         np.testing.assert_allclose(alike, share, atol=1e-9)
+
+
+def test_no_targets_have_no_rates() -> None:
+    variance, freedom, share = long_run(np.zeros((3, 0)), np.array([39, 19, 9]))
+    assert variance.shape == freedom.shape == (0,)
+    assert share.shape == (3, 0)

@@ -60,7 +60,7 @@ def _shares(rate: Floats, freedom: Integers) -> Floats:
     size = np.log(np.maximum(rate[:used], TINY))  # in logarithms noise is less skew
     grown = (size - size[:, None]) / error * heard[:, :, None]  # (from, to, k), in standard errors
     believed = (GROWTH - grown.max(axis=1)) / (GROWTH - NOISE)
-    if grown.min() < -STEADY:
+    if (grown < -STEADY).any():
         fall = (-np.expm1(np.minimum(grown * error, 0.0)) / error).max(axis=1)  # a large growth would overflow
         believed = np.minimum(believed, (FALL - fall) / (FALL - STEADY))
     ended = np.minimum(np.maximum(believed, 0.0), 1.0)
