@@ -3,7 +3,7 @@
     python validity/rules.py [--repeats 400] [--processes 2] [--seed 64000]
 
 Also whether it matters that the rows of the first epoch are kept. Writes validity/results/rules.json; stopped and
-started again, it goes on. About 40 minutes of one core.
+started again, it goes on. About 25 minutes of one core.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class Rule:
     noise: float  # standard errors: up to there a rise is noise,
     growth: float  # from there on it is growth, and in between in part; where both are equal, one level is chosen
     logarithms: bool = False  # of the rates are compared, not the rates
-    added: float = (
-        0.0  # share of the last growth, if any, that is added: half of it is the next level's, all of it a lugsail
-    )
+    added: float = 0.0  # share of the last growth, if any: half of it is the next level's, all of it a lugsail
     ahead: int = 99
     alternating: bool = True  # from n^(1/3) steps on, where neighbours tend to opposite signs
     falling: bool = False  # a level that a higher one falls short of by far is passed over
