@@ -151,11 +151,10 @@ class LeastSquares:
             return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
         p = len(state.coordinates)
         matrix, vector = state.sums.total()
-        factored = Factored(matrix[:p, :p])
+        factored = Factored(matrix[:p, :p], state.sums.size[:p])
         theta = factored.solve(vector[:p])
-        influence = factored.solve_transposed(inside[:, :p].T).T  # (k, p): A^-T c
-        size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
-        outside = np.minimum(np.hypot(factored.ridge * np.linalg.norm(influence, axis=1), missing) / size, 1.0)
+        influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
+        outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
         room = state.coordinates.room
         blocks = self._scored(state, lengthened(theta, room), factored)
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
@@ -205,7 +204,8 @@ class LeastSquares:
             own_matrix, own_vector = state.sums.total()
             matrix[np.ix_(place, place)] += own_matrix
             vector[place] += own_vector
-        factored = Factored(matrix)
+            sums.size[place] = np.maximum(sums.size[place], state.sums.size)
+        factored = Factored(matrix, sums.size)
         pilot = factored.solve(vector)
         n = one.n + other.n
         known: list[Moments] = []
@@ -255,7 +255,7 @@ class LeastSquares:
         """Renew the pilot; the current moments become the previous ones."""
         p, room = len(state.coordinates), state.coordinates.room
         matrix, vector = state.sums.total()
-        factored = Factored(matrix[:p, :p])
+        factored = Factored(matrix[:p, :p], state.sums.size[:p])
         state.pilot = lengthened(factored.solve(vector[:p]), room)
         state.current, state.kept_rows = self._scored(state, state.pilot, factored), None
         state.epoch_end *= 2

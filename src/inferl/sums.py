@@ -25,6 +25,7 @@ class Sums(InPlace):
 
     matrix: Floats  # (p, p) without the rows that wait
     vector: Floats  # (p,)
+    size: Floats  # (p,) largest |v| of each parameter; of one-hot vectors 0, as they have no units
     u: Floats  # (GATHER, p) rows that wait; empty until the first dense ones
     v: Floats  # (GATHER, p)
     c: Floats  # (GATHER,)
@@ -34,7 +35,7 @@ class Sums(InPlace):
     def empty(cls, p: int) -> Sums:
         """Start with nothing."""
         none = np.zeros((0, p))
-        return cls(np.zeros((p, p)), np.zeros(p), none, none, np.zeros(0), 0)
+        return cls(np.zeros((p, p)), np.zeros(p), np.zeros(p), none, none, np.zeros(0), 0)
 
     def add(self, increments: Increments) -> None:
         """Take in increments."""
@@ -47,6 +48,7 @@ class Sums(InPlace):
             self.u, self.v, self.c = np.zeros((GATHER, p)), np.zeros((GATHER, p)), np.zeros(GATHER)
         u, v = dense(increments.u).reshape(-1, p), dense(increments.v).reshape(-1, p)
         c = increments.c.reshape(-1)
+        self.size = np.maximum(self.size, np.maximum(v.max(axis=0), -v.min(axis=0)))
         start = 0
         while start < len(u):
             taken = min(GATHER - self.waiting, len(u) - start)
@@ -73,6 +75,7 @@ class Sums(InPlace):
         return Sums(
             np.pad(self.matrix, (0, more)),
             np.pad(self.vector, (0, more)),
+            np.pad(self.size, (0, more)),
             np.pad(self.u, wider),
             np.pad(self.v, wider),
             self.c,

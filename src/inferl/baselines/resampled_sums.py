@@ -15,7 +15,7 @@ from inferl.coordinates import Coordinates
 from inferl.increments import Increments
 from inferl.least_squares import UNIDENTIFIED
 from inferl.rows import Floats, Integers
-from inferl.solving import RIDGE
+from inferl.solving import Factored
 from inferl.vectors import Sparse, dense
 
 __all__ = ["solutions"]
@@ -29,23 +29,15 @@ def solutions(
     form: Increments, units: Units, counts: Iterable[Integers], targets: Floats
 ) -> Iterator[tuple[Floats, bool]]:
     """Solve, for each set of counts (E,) of the units, along targets (k,); and say whether one is not identified."""
-    from scipy.linalg import lu_factor, lu_solve
-
     coordinates = Coordinates.none_of(form.n_parameters).including(form)
     inside, missing = coordinates.targets(targets)
-    size = np.maximum(np.linalg.norm(targets, axis=1), 1e-300)
     x = coordinates.relabelled(form)
+    size = np.zeros(x.n_parameters) if isinstance(x.v, Sparse) else np.abs(x.v).max(axis=(0, 1))
     for sums, length in _summed(x, units, counts):
-        vector = sums[:, -1]
-        matrix = sums[:, :-1] + np.diag(length * x.damping)
-        largest = float(np.abs(matrix).max(initial=0.0))
-        ridge = RIDGE * largest if largest > 0 else 1.0
-        factors = lu_factor(matrix + ridge * np.eye(len(matrix)), check_finite=False)
-        along = lu_solve(factors, inside.T, trans=1, check_finite=False)  # (p, k): A^-T c
-        outside = np.hypot(ridge * np.linalg.norm(along, axis=0), missing) / size
-        # One refinement takes the ridge's own bias out, as LeastSquares does.
-        along = along + lu_solve(factors, inside.T - matrix.T @ along, trans=1, check_finite=False)
-        yield vector @ along, bool((outside > UNIDENTIFIED).any())
+        factored = Factored(sums[:, :-1] + np.diag(length * x.damping), size)
+        _, unknown, whole = factored.influence(inside)
+        outside = np.hypot(unknown, missing) / np.maximum(np.hypot(whole, missing), 1e-300)
+        yield inside @ factored.solve(sums[:, -1]), bool((outside > UNIDENTIFIED).any())
 
 
 def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator[tuple[Floats, float]]:
