@@ -17,10 +17,9 @@ from unittest import mock
 import numpy as np
 
 from inferl.algorithms import Algorithm
-from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.evaluator import Evaluator
-from inferl.increments import Increments
+from inferl.increments import GradientIncrements, Increments
 from inferl.least_squares import LeastSquares
 from inferl.multipliers import LAWS, Law, Multipliers
 from inferl.step_sizes import Polynomial

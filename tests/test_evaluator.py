@@ -255,7 +255,11 @@ def test_a_field_is_supplied_again_when_loading(tmp_path: Path) -> None:
 def test_report_says_what_it_speaks_of() -> None:
     tabular = Evaluator(TD(4)).update(PROBLEM.sample(400, seed=1, tabular=True)).report(0)
     linear = Evaluator(TD(2)).update(PROBLEM.sample(400, seed=1)).report([1.0, 0.0])
-    assert tabular.facts["speaks of"] == "the value"
+    assert (
+        tabular.interval.estimand
+        == tabular.facts["estimand"]
+        == "the value at given features: the projected fixed point"
+    )
     assert "projected fixed point" in str(linear)
     assert str(tabular).splitlines()[0].endswith("95% pointwise, 400 transitions")
     assert {check.name for check in tabular.checks} == {
@@ -266,6 +270,9 @@ def test_report_says_what_it_speaks_of() -> None:
         "rarity",
         "ratios",
         "identification",
+        "features",
+        "ends",
+        "range",
     }
     import json
 

@@ -52,7 +52,8 @@ def test_a_policy(run: Script) -> None:
     assert len(growing) == 5
     assert final == growing[-1]
     assert growing[-1][2] - growing[-1][1] < growing[0][2] - growing[0][1]
-    assert printed.count("  ok ") == 7
+    assert printed.count("  ok ") == 9
+    assert printed.count("  -- ") == 1
 
 
 def test_a_log(run: Script, tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from inferl.bootstrap import OnlineBootstrap
 from inferl.environments import ring, two_state_chain
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
-from inferl.increments import Increments
-from inferl.kept_rows import unexplained
+from inferl.increments import Increments, unexplained
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.step_sizes import Polynomial
 from inferl.transitions import Transitions

@@ -31,7 +31,7 @@ PROBLEM = small_problem()
 def rates_of_short_blocks(evaluator: Evaluator, target: ArrayLike) -> Floats:
     """Variance rates of blocks of 1, 2, 4, 8 and 16 steps."""
     assert isinstance(evaluator.method, LeastSquares)
-    rows, _ = as_targets(target, evaluator.algorithm, None, whole=False)
+    rows = as_targets(target, evaluator.algorithm, None, whole=False).rows
     levels = evaluator.method.read(cast(LeastSquaresState, evaluator.settled().method), rows).levels
     assert levels is not None
     return levels.rate[:5, 0]

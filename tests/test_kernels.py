@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,8 @@ from mdps import small_problem
 
 from inferl import kernels
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
-from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import OnlineBootstrap
-from inferl.increments import Increments
+from inferl.increments import GradientIncrements, Increments
 from inferl.kernels import Draws, _native, native, reference
 from inferl.multipliers import Blocks, Multipliers
 from inferl.rows import Floats
@@ -301,3 +301,86 @@ def test_a_missing_native_kernel_is_said_or_refused() -> None:
     refused = run(hide, INFERL_REQUIRE_NATIVE="1")
     assert refused.returncode != 0
     assert "SettingError" in refused.stderr
+
+
+def episodes_of(n: int, seed: int) -> dict[str, Any]:
+    """Rows of three streams, whose episodes end with or without a word."""
+    rng = np.random.default_rng(seed)
+    slot = rng.integers(3, size=n)
+    last, unsaid = rng.random(n) < 0.15, rng.random(n) < 0.05
+    episode, first = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    for s in range(3):
+        rows = np.flatnonzero(slot == s)
+        first[rows] = np.r_[True, (last | unsaid)[rows[:-1]]]
+        episode[rows] = np.cumsum(first[rows])
+    return {"slot": slot, "last": last, "episode": episode, "first": first}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_decay_alike(seed: int) -> None:
+    x, rng = episodes_of(400, seed), np.random.default_rng(seed)
+    add, decay = (rng.random(400) < 0.3).astype(float), rng.choice([0.0, 0.5, 3.0], size=400)
+    results = []
+    for kernel in (native, reference):
+        carried = np.array([0.5, 0.0, 2.0])
+        out = kernel.decaying_sum(add, decay, x["slot"], x["first"], carried, 20.0)
+        results.append((out.tobytes(), carried.tobytes()))
+        assert carried.max() <= 20.0
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_episodes_are_summed_alike(sparse: bool) -> None:
+    x, rng = episodes_of(400, 0), np.random.default_rng(0)
+    index = rng.integers(4, size=(400, 2)) if sparse else None
+    value = rng.normal(size=(400, 2 if sparse else 4))
+    results = []
+    for kernel in (native, reference):
+        total, is_open, closed, row, found = np.zeros((3, 4)), np.zeros(3, np.int64), np.empty((7, 4)), 0, []
+        while row < 400:
+            row, filled = kernel.sum_episodes(
+                index, value, x["slot"], x["episode"], x["last"], total, is_open, closed, row
+            )
+            found.append(closed[:filled].copy())
+        results.append((np.concatenate(found), total, is_open))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+    dense_value = value if index is None else np.zeros((400, 4))
+    if index is not None:
+        np.add.at(dense_value, (np.arange(400)[:, None], index), value)
+    np.testing.assert_allclose(results[0][0].sum(axis=0) + results[0][1].sum(axis=0), dense_value.sum(axis=0))
+
+
+def test_episodes_are_followed_alike() -> None:
+    x, rng = episodes_of(500, 1), np.random.default_rng(1)
+    columns = (rng.normal(size=500), np.where(x["last"], 0.0, 0.9), rng.choice([0.0, 0.5, 2.0], size=500))
+    results = []
+    for kernel in (native, reference):
+        state, closed, row, found = np.zeros((3, 5)), np.empty((5, 5)), 0, []
+        while row < 500:
+            row, filled = kernel.follow_episodes(*columns, x["slot"], x["first"], x["last"], state, closed, 1e100, row)
+            found.append(closed[:filled].copy())
+        results.append((np.concatenate(found), state))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_kernels_refuse_slots_that_are_not_there() -> None:
+    x = episodes_of(20, 2)
+    one, bad = np.ones(20), np.full(20, 7)
+    with pytest.raises(ValueError, match="another shape"):
+        native.decaying_sum(one, one, bad, x["first"], np.zeros(3), 1.0)
+    with pytest.raises(ValueError, match="another shape"):
+        native.sum_episodes(
+            None,
+            np.ones((20, 2)),
+            bad,
+            x["episode"],
+            x["last"],
+            np.zeros((3, 2)),
+            np.zeros(3, np.int64),
+            np.empty((4, 2)),
+            0,
+        )
+    with pytest.raises(ValueError, match="another shape"):
+        native.follow_episodes(one, one, one, bad, x["first"], x["last"], np.zeros((3, 5)), np.empty((4, 5)), 1e9, 0)

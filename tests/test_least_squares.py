@@ -56,7 +56,7 @@ def test_cascade_forms_blocks_along_each_stream(cuts: list[int]) -> None:
     scores, slot = rng.normal(size=(100, 2)), rng.integers(3, size=100)
     cascade = Cascade.empty(5, 2)
     for start, stop in zip([0, *cuts], [*cuts, 100], strict=True):
-        cascade.add(scores[start:stop], clock_of(slot[start:stop]))
+        cascade.add(scores[start:stop], slot[start:stop])
     for level in range(5):
         blocks = []
         for s in range(3):
@@ -78,7 +78,7 @@ def test_episode_sums_close_where_episodes_end() -> None:
     data = PROBLEM.sample(200, seed=3)
     _, steps = Streams().place(data)
     scores = rng.normal(size=(200, 2))
-    sums = EpisodeSums.empty(2)
+    sums = EpisodeSums.empty(3, 2)
     for start in range(0, 200, 13):
         sums.add(scores[start : start + 13], steps.clock[start : start + 13])
     closed = [scores[steps.clock.episode == e].sum(axis=0) for e in np.unique(steps.clock.episode[data.last])]
@@ -167,7 +167,7 @@ def test_episode_blocks_are_the_formula() -> None:
     g = np.array([part.sum(axis=0) for part in np.split(f, ends)[: len(ends)]])
     along = g @ np.linalg.solve(a.T, PROBLEM.features[0])
     e = len(ends)
-    squares = e * np.sum((along - along.mean()) ** 2) / (e - 2)
+    squares = e * np.sum((along - along.mean()) ** 2) / (e - 1)
     assert evaluator.interval(PROBLEM.features[0]).standard_error == pytest.approx(np.sqrt(squares), rel=1e-9)
 
 
@@ -224,8 +224,8 @@ def test_episodes_told_by_their_labels_are_blocks_too() -> None:
     assert other.standard_error == pytest.approx(one.standard_error, rel=0.02)  # the open episode differs by one
 
 
-def test_an_episode_that_an_epoch_cuts_is_no_block() -> None:
-    """Episodes of 100 steps: those that the edges at 256 and 512 rows cut are counted, and left out of the moments."""
+def test_an_episode_that_an_epoch_cuts_belongs_to_the_next() -> None:
+    """Episodes of 100 steps: those that are open at 256 and 512 rows go on."""
     n = 600
     zero = np.zeros(n, np.int64)
     data = Transitions(zero, np.ones(n), zero, 0.9, last=np.arange(1, n + 1) % 100 == 0)
@@ -233,10 +233,10 @@ def test_an_episode_that_an_epoch_cuts_is_no_block() -> None:
     assert isinstance(state, LeastSquaresState)
     assert isinstance(state.current, EpisodeSums)
     assert state.current.closed == 6
-    # The first epoch held 2 whole episodes, the second (257 to 512) held 400 and 500, the third 600 was cut.
+    # The first epoch saw 2 of them end, the second (257 to 512) the next 3, the third one.
     assert state.previous is not None
-    assert state.previous.blocks[0] == 2
-    assert state.current.moments.blocks[0] == 0
+    assert state.previous.blocks[0] == 3
+    assert state.current.moments.blocks[0] == 1
 
 
 def test_observing_minds_the_limit_too() -> None:
@@ -257,7 +257,7 @@ def test_sparse_blocks_are_those_of_the_dense_cascade(cuts: list[int], p: int) -
     sparse, dense_blocks = SparseCascade.empty(6, p, 2), Cascade.empty(6, p)
     for start, stop in zip([0, *cuts], [*cuts, 300], strict=True):
         sparse.add(scores[start:stop], clock_of(slot[start:stop]))
-        dense_blocks.add(dense(scores[start:stop]), clock_of(slot[start:stop]))
+        dense_blocks.add(dense(scores[start:stop]), slot[start:stop])
     ours, theirs = sparse.moments.settled(), dense_blocks.moments.settled()
     assert ours.count.tolist() == theirs.count.tolist()
     np.testing.assert_allclose(ours.outer, theirs.outer, rtol=1e-12, atol=1e-12)

@@ -28,6 +28,7 @@ __all__ = [
     "Blocks",
     "BurnIn",
     "Constant",
+    "DoublyRobust",
     "EmphaticTD",
     "Evaluator",
     "Field",
@@ -68,6 +69,7 @@ _HOME = {
     "Increments": "increments",
     "Interval": "interval",
     "TD": "algorithms",
+    "DoublyRobust": "algorithms",
     "NStepTD": "algorithms",
     "EmphaticTD": "algorithms",
     "QEvaluation": "algorithms",
@@ -102,7 +104,19 @@ _HOME = {
 
 if TYPE_CHECKING:
     from inferl import baselines, environments, errors, plots, policies, sources
-    from inferl.algorithms import GTD, GTD2, TD, TDC, EmphaticTD, Field, Linear, NStepTD, QEvaluation, Stack
+    from inferl.algorithms import (
+        GTD,
+        GTD2,
+        TD,
+        TDC,
+        DoublyRobust,
+        EmphaticTD,
+        Field,
+        Linear,
+        NStepTD,
+        QEvaluation,
+        Stack,
+    )
     from inferl.bootstrap import BurnIn, OnlineBootstrap
     from inferl.diagnostics import Report
     from inferl.differences import difference

@@ -18,8 +18,9 @@ from inferl.long_run import long_run
 from inferl.rows import Bools, Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.sums import GATHER
+from inferl.vectors import Sparse, Vectors
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "correlation", "episode_error"]
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "correlation"]
 
 FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
@@ -168,12 +169,12 @@ class Cascade(InPlace):
         """Start with no blocks and no streams."""
         return cls(Moments.empty(n_levels, p), np.zeros((0, n_levels, p)), np.zeros((0, n_levels), np.bool_))
 
-    def add(self, scores: Floats, clock: Clock) -> None:
-        """Take in scores (T, p) and pair them up, level by level; a level that is full is flushed."""
-        self._grow(int(clock.slot.max(initial=-1)) + 1)
+    def add(self, scores: Floats, slot: Integers) -> None:
+        """Take in scores (T, p) of the streams in `slot` (T,) and pair them up; a level that is full is flushed."""
+        self._grow(int(slot.max(initial=-1)) + 1)
         moments, row = self.moments, 0
         while row < len(scores):
-            row = kernels.pair_up(scores, clock.slot, self.half, self.open, moments.gathered, moments.waiting, row)
+            row = kernels.pair_up(scores, slot, self.half, self.open, moments.gathered, moments.waiting, row)
             for level in np.flatnonzero(moments.waiting == GATHER):
                 moments.flush(int(level))
 
@@ -194,55 +195,51 @@ class Cascade(InPlace):
 
 @dataclass(eq=False)
 class EpisodeSums(InPlace):
-    """Whole episodes as blocks: one level, which closes a block where an episode ends."""
+    """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they close.
 
-    moments: Moments
+    Pairs tell whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
+    its first scores were taken at the pilot before, which is better than to leave long episodes out.
+    """
+
+    cascade: Cascade  # of one stream, whose rows are the episodes
     sum: Floats  # (S, p) of the open episode
     episode: Integers  # (S,) its number within the stream, 0 where none is open
-    whole: Bools  # (S,) whether it began in this epoch; one that an epoch's edge cut is not a block
     closed: int  # episodes that have ended, in all epochs
 
     @classmethod
-    def empty(cls, p: int) -> EpisodeSums:
-        """Start with no episodes; there is one level."""
-        return cls(Moments.empty(1, p), np.zeros((0, p)), np.zeros(0, np.int64), np.zeros(0, np.bool_), 0)
+    def empty(cls, n_levels: int, p: int) -> EpisodeSums:
+        """Start with no episodes."""
+        return cls(Cascade.empty(n_levels, p), np.zeros((0, p)), np.zeros(0, np.int64), 0)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of single episodes, of pairs, and so on."""
+        return self.cascade.moments
 
     def next_epoch(self, n_levels: int) -> EpisodeSums:
-        """Start an epoch with new moments; what is open has been cut."""
-        moments = Moments.empty(1, self.sum.shape[1])
-        return EpisodeSums(moments, 0 * self.sum, self.episode.copy(), self.episode == 0, self.closed)
+        """Start an epoch with new moments; open episodes go on."""
+        cascade = Cascade.empty(n_levels, self.sum.shape[1])
+        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.closed)
 
-    def add(self, scores: Floats, clock: Clock) -> None:
-        """Take in scores (T, p)."""
-        new = int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
+    def add(self, scores: Vectors, clock: Clock) -> None:
+        """Take in scores (T, p), or with (T, m) entries."""
+        p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
         if new > 0:
-            self.sum = np.concatenate([self.sum, np.zeros((new, self.sum.shape[1]))])
+            self.sum = np.concatenate([self.sum, np.zeros((new, p))])
             self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
-            self.whole = np.concatenate([self.whole, np.ones(new, np.bool_)])
-        rows = zip(clock.slot.tolist(), clock.episode.tolist(), clock.last.tolist(), scores, strict=True)
-        for slot, episode, last, score in rows:
-            if episode != self.episode[slot]:  # a new one begins, announced by `last` before or not
-                if self.episode[slot] > 0:
-                    self._close(slot)
-                self.episode[slot] = episode
-            self.sum[slot] += score
-            if last:
-                self._close(slot)
-
-    def _close(self, slot: int) -> None:
-        moments = self.moments
-        if self.whole[slot]:
-            moments.gathered[0, moments.waiting[0]] = self.sum[slot]
-            moments.waiting[0] += 1
-            if moments.waiting[0] == GATHER:
-                moments.flush(0)
-        self.closed += 1
-        self.sum[slot], self.episode[slot], self.whole[slot] = 0.0, 0, True
+        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
+        ended, row = np.empty((GATHER, p)), 0
+        while row < len(value):
+            row, number = kernels.sum_episodes(
+                index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, ended, row
+            )
+            self.cascade.add(ended[:number], np.zeros(number, np.int64))
+            self.closed += number
 
     def widened(self, more: int) -> EpisodeSums:
         """Add room for more parameters."""
         wider = np.pad(self.sum, ((0, 0), (0, more)))
-        return EpisodeSums(self.moments.widened(more), wider, self.episode, self.whole, self.closed)
+        return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.closed)
 
 
 class Levels(NamedTuple):
@@ -252,7 +249,7 @@ class Levels(NamedTuple):
     blocks: Integers  # (J,) number of blocks at each level
     freedom: Integers  # (J,)
     share: Floats  # (levels in use, k), of each target adding up to 1
-    effective: float  # independent steps that the stream is worth, by the scores of all parameters together
+    effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
 
     @property
     def main(self) -> Integers:
@@ -293,12 +290,3 @@ def correlation(kept: list[Moments], influence: Floats, level: int) -> Floats:
     size = np.sqrt(np.maximum(np.diagonal(products), 0.0))
     scale = np.where(size > 0, size, 1.0)
     return np.asarray(products / np.outer(scale, scale))
-
-
-def episode_error(kept: list[Moments], influence: Floats, episodes: int) -> tuple[Floats, Floats]:
-    """Standard error from episodes as independent blocks."""
-    squares = np.sum([moments.centred(influence)[0] for moments in kept], axis=0)
-    freedom = sum(int(moments.blocks[0]) for moments in kept) - 2
-    if freedom < FEWEST_BLOCKS - 2:
-        return np.full(len(influence), np.inf), np.ones(len(influence))
-    return np.sqrt(np.maximum(squares, 0.0) * episodes / freedom), np.full(len(influence), float(freedom))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from inferl.errors import SettingError
 from inferl.increments import Increments
 from inferl.rows import Floats, Integers
 from inferl.transitions import Transitions
-from inferl.vectors import Sparse
 
 __all__ = ["MOST_SOLVED", "Coordinates", "too_large"]
 
@@ -44,13 +43,8 @@ class Coordinates:
 
     def including(self, increments: Increments) -> Coordinates:
         """Give places to the parameters that these increments name for the first time."""
-        if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse) and not increments.damping.any():
-            # Row by row; a value of 0 fills up a row of entries, or follows a termination: it names nothing.
-            n = len(increments)
-            index = np.concatenate([x.index.reshape(n, -1) for x in (increments.u, increments.v)], axis=1)
-            value = np.concatenate([x.value.reshape(n, -1) for x in (increments.u, increments.v)], axis=1)
-            return self._with(index[value != 0])
-        return self._with(np.arange(len(self.place)))
+        named = increments.named()
+        return self._with(np.arange(len(self.place)) if named is None else named)
 
     def check_room_for(self, chunks: Sequence[Transitions | Increments]) -> None:
         """Refuse data that would name more parameters than can be solved for."""
@@ -74,11 +68,7 @@ class Coordinates:
 
     def relabelled(self, increments: Increments) -> Increments:
         """Write increments in terms of places instead of parameters."""
-        if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
-            damping = np.zeros(self.room)
-            damping[: len(self)] = increments.damping[self.seen]
-            return replace(increments, u=self._moved(increments.u), v=self._moved(increments.v), damping=damping)
-        return increments
+        return increments.at_places(self.place, self.seen, self.room)
 
     def targets(self, targets: Floats) -> tuple[Floats, Floats]:
         """Write targets (k, p) in terms of places (k, room), with the length of what has never been seen."""
@@ -86,9 +76,6 @@ class Coordinates:
         inside[:, : len(self)] = targets[:, self.seen]
         missing = np.linalg.norm(targets[:, self.place < 0], axis=1)
         return inside, missing
-
-    def _moved(self, x: Sparse) -> Sparse:
-        return Sparse(np.maximum(self.place[x.index], 0), x.value, self.room)
 
     def _with(self, named: Integers) -> Coordinates:
         new = named[self.place[named] < 0]

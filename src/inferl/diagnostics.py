@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from inferl.algorithms import Algorithm, EmphaticTD
+from inferl.algorithms import Algorithm, DoublyRobust, EmphaticTD, Stack
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
+from inferl.episodes import EpisodeSummary
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
 from inferl.ratios import RatioSummary
 from inferl.rows import Floats
+from inferl.tiles import EvaluatorState
 
-__all__ = ["Check", "Report", "checks"]
+__all__ = ["Check", "Misfit", "Report", "checks"]
 
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
@@ -29,6 +31,9 @@ FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for 
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
+BEYOND = 0.02  # weight of the starts that may lie where no data are
+WRONG_RATIOS = 4  # standard errors of the mean ratio from 1
+ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -100,31 +105,152 @@ class Report:
         return "\n".join([str(bare), *facts, "checks", *(f"  {check}" for check in self.checks)])
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """How far what the features say of the starts is from what was earned."""
+
+    value_error: float
+    fitted: float
+    fitted_error: float
+    gap: float  # value minus fitted
+    gap_error: float
+    wald: float  # of two gaps with bounded weights; chi-squared with two degrees of freedom if the features are right
+
+    @classmethod
+    def of(cls, reading: LeastSquaresReading) -> Misfit:
+        """Read it off value, fitted, gap, cut and early."""
+        estimate, error = reading.estimate, reading.standard_error
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(error[3:] > 0, estimate[3:] / error[3:], 0.0)
+        between = reading.correlations[-1][3:, 3:]
+        alike = float(between[0, 1])
+        # Weights that hardly differ say the same thing; one of them is enough.
+        wald = t[0] ** 2 if abs(alike) > 0.999 else (t @ t - 2 * alike * t[0] * t[1]) / (1 - alike**2)
+        return cls(*(float(x) for x in (error[0], estimate[1], error[1], estimate[2], error[2], wald)))
+
+    @property
+    def size(self) -> float:
+        """The gap in standard errors; not a number where nothing can be said."""
+        return abs(self.gap) / self.gap_error if self.gap_error > 0 else 0.0
+
+    @property
+    def narrower(self) -> float:
+        """How much narrower the interval would be if the features were right."""
+        return self.value_error / self.fitted_error if self.fitted_error > 0 else np.nan
+
+
 def checks(
     algorithm: Algorithm,
     method: OnlineBootstrap | LeastSquares,
+    about: str,
     interval: Interval,
     reading: BootstrapReading | LeastSquaresReading,
     solved: LeastSquaresReading | None,
-    seen_ratios: RatioSummary,
-    diverged: str | None,
+    state: EvaluatorState,
+    misfit: Misfit | None,
 ) -> tuple[Check, ...]:
-    """Run all checks on an interval (k targets, in arrays) and on the least-squares reading of the same targets."""
+    """Run all checks on an interval (k targets, in arrays) and on the least-squares reading of the same targets.
+
+    `about` says what kind of question was asked (see `Targets`): what harms one answer may not harm another.
+    """
     if isinstance(method, OnlineBootstrap):
         arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average))
         allowed_for = method.multipliers.clock != "step"
     else:
         arrived = Check("convergence", "passed", "least squares solves the equation exactly")
-        allowed_for = method.blocks != "none"
+        allowed_for = method.blocks == "dyadic"
+    by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
     return (
-        divergence(diverged),
+        divergence(state.diverged and state.diverged[0]),
         arrived,
         dependence(solved, allowed_for),
         length(interval, reading, solved),
         rarity(solved),
-        ratios(seen_ratios, isinstance(algorithm, EmphaticTD)),
+        ratios(state.ratios, isinstance(algorithm, EmphaticTD), state.episodes if by_returns else None),
         identification(solved),
+        features(misfit, by_returns),
+        ends(state.episodes, by_returns and not _visits(algorithm)),
+        possible_range(interval, state.episodes, about),
     )
+
+
+def _visits(algorithm: Algorithm) -> bool:
+    """Whether visits to a state count as starts, so that episodes do not matter."""
+    parts = algorithm.parts if isinstance(algorithm, Stack) else (algorithm,)
+    return any(isinstance(part, DoublyRobust) and part.start is not None for part in parts)
+
+
+def features(misfit: Misfit | None, by_returns: bool) -> Check:
+    """Whether the features can express the value of the starts, as far as the returns can tell."""
+    name = "features"
+    if misfit is None:
+        words = "whether the features can express the value is not known"
+        return Check(
+            name, "not available", f"{words}; DoublyRobust tells, where episodes or visits to a state are seen"
+        )
+    gap, error = misfit.gap, misfit.gap_error
+    if not np.isfinite(error) or (error == 0 and gap == 0 and misfit.wald == 0):
+        return Check(name, "not available", "too few starts, or nothing has varied, to see what the features miss")
+    off = f"what the features say of the starts differs from what was earned by {_signed(gap, error)}"
+    if abs(gap) > ALARM * error:
+        words, wrong = f"they miss the value: {off}", True
+    elif misfit.wald > WALD_ALARM and error > misfit.fitted_error / 2:
+        words, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and the returns cannot tell how much: {off}", True
+    else:
+        words, wrong = f"nothing speaks against them: {off}", False
+    if by_returns:
+        return Check(name, "passed", f"{words}; the answer does not rest on them", gap)
+    if wrong:
+        return Check(name, "failed", words, gap, "ask for the value of the starts, which does not rest on the features")
+    return Check(name, "passed", words, gap)
+
+
+def ends(episodes: EpisodeSummary, by_returns: bool) -> Check:
+    """Whether much of the value lies beyond the data, after cuts and in open episodes, where only features tell."""
+    name = "ends"
+    if episodes.steps == 0:
+        return Check(name, "not available", "no transitions so far")
+    ended = f"{episodes.cut:,} of {episodes.closed:,} episodes were cut off".replace(",", " ")
+    if episodes.limited:
+        ended += f", {episodes.limited:,} ended by a time limit".replace(",", " ")
+    share = episodes.share_beyond
+    if not by_returns:
+        return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it", share)
+    words = f"{ended}; {share:.1%} of the weight of a start lies beyond the data"
+    if share <= BEYOND:
+        return Check(name, "passed", words, share)
+    return Check(
+        name,
+        "failed",
+        f"{words}, where only the features tell",
+        share,
+        'let episodes run longer, or count returns up to the limit (time_limit="ends")',
+    )
+
+
+def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> Check:
+    """Whether the estimate is a value that the rewards seen and the discount allow."""
+    name = "range"
+    low, high = episodes.possible()
+    if about not in ("value", "known start", "fitted", "observed", "state") or not np.isfinite([low, high]).all():
+        return Check(name, "not available", "no bounds are known: rewards are not discounted, or this is no value")
+    estimate, slack = np.atleast_1d(interval.estimate), 1e-9 * max(high - low, abs(low), abs(high))
+    bounds = f"the rewards seen allow values from {low:.4g} to {high:.4g}"
+    wrong = (estimate < low - slack) | (estimate > high + slack)
+    if not wrong.any():
+        return Check(name, "passed", bounds)
+    return Check(
+        name,
+        "failed",
+        f"{bounds}, and the estimate is {estimate[wrong][0]:.4g}",
+        float(estimate[wrong][0]),
+        "the features cannot express the value, or there are too few data",
+    )
+
+
+def _signed(value: float, error: float) -> str:
+    digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-12))), 0, 12))
+    return f"{value:+.{digits}f} ± {error:.{digits}f}"
 
 
 def divergence(message: str | None) -> Check:
@@ -187,14 +313,15 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
         return Check(name, "not available", "no dyadic blocks are kept")
     levels = reading.levels
     if levels.blocks[0] < FEWEST_BLOCKS:
-        return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} steps so far")
+        return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {reading.unit} so far")
     heard = levels.blocks >= FEWEST_BLOCKS
     at_zero = np.where(levels.rate[0] > 0, levels.rate[0], np.inf)  # no noise, no dependence
     ratio = np.sqrt(levels.rate[heard] / at_zero)  # (levels, targets)
     excess = ratio / (1 + 3 / np.sqrt(2 * levels.blocks[heard]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     value = float(ratio[worst])
-    seen = f"blocks of {2 ** int(worst[0])} steps show a standard error {value:.2f} times that of single steps"
+    unit = reading.unit
+    seen = f"blocks of {2 ** int(worst[0])} {unit} show a standard error {value:.2f} times that of single {unit}"
     if allowed_for:
         return Check(name, "passed", f"{seen}; the interval allows for dependence", value)
     if excess[worst] <= 1:
@@ -204,7 +331,7 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
         "failed",
         f"{seen}: the interval is too narrow",
         value,
-        "use LeastSquares, or multipliers with Blocks() as their clock",
+        'use LeastSquares("dyadic"), or multipliers with Blocks() as their clock',
     )
 
 
@@ -219,7 +346,13 @@ def length(
     if (solved is None or solved.levels is None) and fewest < FEWEST_BLOCKS:
         words = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
         return Check(name, "failed", words, fewest, "collect more data")
-    if n < FEWEST_STEPS:
+    by_episodes = solved is not None and solved.unit == "episodes"
+    if by_episodes and solved is not None and solved.levels is not None and solved.levels.blocks[0] < FEWEST_BLOCKS:
+        seen = float(solved.levels.blocks[0])
+        words = f"{seen:.0f} episodes have ended, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
+        remedy = "collect more episodes; in a stream without episodes, name a state to count visits to (start)"
+        return Check(name, "failed", words, seen, remedy)
+    if n < FEWEST_STEPS and not by_episodes:
         words = f"{n} transitions are too few to see how they depend on each other"
         return Check(name, "failed", words, float(n), f"collect {FEWEST_STEPS} or more")
     if np.any(np.asarray(interval.standard_error) == 0):
@@ -234,6 +367,8 @@ def length(
         return Check(
             name, "not available", "no least-squares sums are kept, which would show how slowly the stream moves"
         )
+    if by_episodes:
+        return Check(name, "passed", f"episodes are worth {solved.effective:.0f} independent ones", solved.effective)
     effective = min(solved.effective, float(n))
     if effective >= FEWEST_EFFECTIVE:
         worth = f"{effective:.0f}" if effective < MANY else f"more than {MANY}"
@@ -262,19 +397,22 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
     fewest, steps = float(np.min(known)), int(reading.levels.blocks[0])
     if fewest >= FEWEST_DECISIVE:
         words = f"about {fewest:.0f}" if fewest < MANY_DECISIVE else f"more than {MANY_DECISIVE}"
-        return Check(name, "passed", f"the width rests on {words} steps", fewest)
+        return Check(name, "passed", f"the width rests on {words} {reading.unit}", fewest)
     return Check(
         name,
         "failed",
-        f"the width rests on about {fewest:.0f} of the {steps} steps that it is taken from, fewer than "
+        f"the width rests on about {fewest:.0f} of the {steps} {reading.unit} that it is taken from, fewer than "
         f"{FEWEST_DECISIVE}: what is rare here has hardly happened yet, and the interval may be too narrow",
         fewest,
         "collect more data",
     )
 
 
-def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
-    """Whether a few transitions with large importance ratios dominate."""
+def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSummary | None = None) -> Check:
+    """Whether the ratios are those of the log, and whether a few transitions with large ones dominate.
+
+    With `episodes`, products of ratios count, and what matters is how many episodes carry their weight.
+    """
     name = "ratios"
     growth = float(np.max(summary.squares)) / max(summary.n, 1) * summary.discount**2
     if emphatic and growth > 1:
@@ -288,6 +426,29 @@ def ratios(summary: RatioSummary, emphatic: bool = False) -> Check:
         )
     if summary.n == 0:
         return Check(name, "not available", "no transitions with ratios so far")
+    worst = summary.distance_from_one
+    if worst > WRONG_RATIOS:
+        return Check(
+            name,
+            "failed",
+            f"they average {np.array2string(summary.mean, precision=3)}, {worst:.0f} standard errors from 1: these are "
+            "not the ratios of this log",
+            worst,
+            "check the probabilities of both policies: in each state those of all actions add up to 1",
+        )
+    if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
+        carried, (mean, distance) = episodes.effective, episodes.mean_weight
+        words = f"the weights of {episodes.closed} episodes average {mean:.3f}, and are worth {carried:.0f} episodes"
+        if distance <= ALARM:
+            return Check(name, "passed", words, carried)
+        cause = "large ones have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"
+        return Check(
+            name,
+            "failed",
+            f"{words}: that is {distance:.1f} standard errors from 1, so {cause}",
+            distance,
+            "evaluate a policy closer to the behaviour, or collect more episodes",
+        )
     effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
     words = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
     # With few transitions one of them always has a large share: measure it against an equal one.

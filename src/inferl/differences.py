@@ -8,15 +8,15 @@ and is asked for the target (c, -c).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.errors import KindError, PairingError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.interval import Interval, check_level, normal
+from inferl.rows import Floats
 from inferl.targets import as_targets
 from inferl.uniform import TUNING_TIME, anytime
 
@@ -26,12 +26,12 @@ __all__ = ["difference", "verdict", "welch"]
 def difference(
     a: Evaluator,
     b: Evaluator | float,
-    target: ArrayLike,
+    target: Any = None,
     level: float = 0.95,
     kind: str | None = None,
     *,
-    paired: bool = False,
-    other_target: ArrayLike | None = None,
+    paired: bool | None = None,
+    other_target: Any = None,
     tuning_time: int = TUNING_TIME,
 ) -> Interval:
     """Return the interval for the value of `a` minus that of `b`.
@@ -48,8 +48,9 @@ def difference(
         ``"normal"`` (the default of independent streams), ``"anytime"``; if paired also ``"percentile"`` (its default)
         and ``"basic"``.
     paired
-        Whether both were fed the same stream. Then both must be bootstraps that share seed, multipliers, average and
-        replicas; step sizes and algorithms may differ. Least squares pairs two policies by `Stack`.
+        Whether both were fed the same stream; by default their fingerprints tell. Then both must be bootstraps that
+        share seed, multipliers, average and replicas; step sizes and algorithms may differ. Least squares pairs two
+        policies by `Stack`, and is refused here.
     other_target
         The target for `b`, where it has other features than `a`.
     tuning_time
@@ -76,7 +77,13 @@ def difference(
         one = a.interval(target, level, kind, tuning_time)
         return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)
     other_target = target if other_target is None else other_target
-    if paired:
+    _refuse_other_questions(a, b)
+    same = a.n == b.n > 0 and a.fingerprint == b.fingerprint
+    if paired is False and same:
+        raise PairingError(
+            f"both evaluators were fed the same stream of {a.n} transitions, so they are not independent"
+        )
+    if same if paired is None else paired:
         return _paired(a, b, target, other_target, level, kind, tuning_time)
     if kind not in (None, "normal", "anytime"):
         raise KindError(
@@ -104,7 +111,15 @@ def welch(one: Interval, other: Interval) -> Interval:
     estimate, error = one.estimate - other.estimate, np.sqrt(first + second)
     lower, upper = normal(estimate, error, one.level, freedom)
     notes = tuple(f"{name}: {note}" for name, part in (("first", one), ("second", other)) for note in part.notes)
-    return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, freedom)
+    about = _difference_of(one.estimand, other.estimand)
+    return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, freedom, about)
+
+
+def _difference_of(one: str, other: str) -> str:
+    """Name the estimand of a difference; refuse to subtract answers to different questions."""
+    if one != other:
+        raise SettingError(f"the first is about {one}, the second about {other}: ask both the same question")
+    return f"difference of two policies: {one}" if one else ""
 
 
 def verdict(interval: Interval, name: str = "the first") -> str:
@@ -115,7 +130,7 @@ def verdict(interval: Interval, name: str = "the first") -> str:
 
 
 def _paired(
-    a: Evaluator, b: Evaluator, target: ArrayLike, other_target: ArrayLike, level: float, kind: str | None, tuning: int
+    a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int
 ) -> Interval:
     """Subtract replica by replica: what both streams' multipliers share falls out."""
     method = _shared_method(a, b)
@@ -131,13 +146,29 @@ def _paired(
         for name, evaluator, asked in (("first", a, target), ("second", b, other_target))
         for note in evaluator.interval(asked, level).notes
     )
-    found = replace(found, notes=notes)
+    abouts = (evaluator.interval(asked, level).estimand for evaluator, asked in ((a, target), (b, other_target)))
+    found = replace(found, notes=notes, estimand=_difference_of(*abouts))
     return found.only() if np.ndim(target) < 2 else found
 
 
-def _reading(evaluator: Evaluator, target: ArrayLike) -> BootstrapReading:
+def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
+    """Refuse values that are discounted differently: their difference is no difference of policies."""
+    one, other = (evaluator.settled().episodes.discounts for evaluator in (a, b))
+    if np.isfinite([*one, *other]).all() and not np.array_equal(one, other):
+        raise SettingError(
+            f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both with "
+            "the same discount"
+        )
+
+
+def _between(bounds: Floats) -> str:
+    low, high = bounds.tolist()
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _reading(evaluator: Evaluator, target: Any) -> BootstrapReading:
     state = evaluator.settled()
-    rows, _ = as_targets(target, evaluator.algorithm, state.tabular, whole=True)
+    rows = as_targets(target, evaluator.algorithm, state.tabular, whole=True).rows
     method = cast(OnlineBootstrap, evaluator.method)
     return method.read(cast(BootstrapState, state.method), evaluator.algorithm.pad(rows))
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.algorithms import Algorithm
-from inferl.answers import answer
+from inferl.answers import Answer, answer
 from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.coordinates import MOST_SOLVED
-from inferl.diagnostics import Check, Report
+from inferl.diagnostics import Misfit, Report
 from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
 from inferl.increments import Increments
 from inferl.interval import Interval, check_level
@@ -60,7 +60,7 @@ class Evaluator:
     """
 
     def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
-        self._tiles = Tiles(algorithm, LeastSquares() if method is None else method, threads)
+        self._tiles = Tiles(algorithm, LeastSquares(algorithm.blocks) if method is None else method, threads)
         self._state = self._tiles.start()
         self._run = self._tiles.run
         self._observed = Observations(algorithm.n_features, self._run)
@@ -244,20 +244,22 @@ class Evaluator:
 
     # Answers out.
 
-    def estimate(self, target: ArrayLike) -> Any:
+    def estimate(self, target: Any = None) -> Any:
         """Return the value along a target: a state's number, or a vector of features, or a matrix with k of them."""
         return self.interval(target).estimate
 
     def interval(
-        self, target: ArrayLike, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
     ) -> Interval:
         """Return the interval for a target, with a note for each check that failed.
 
         Parameters
         ----------
         target
-            The number of a state (tabular features), a vector of features, or a matrix (k, d) for k intervals. The
-            value of a start distribution is the target that averages its states' features.
+            With `DoublyRobust` nothing, or ``"value"``: the value of the start distribution; ``"fitted"``: what the
+            features alone say of it; ``("value", c)``: that of a start distribution with known mean features c. Else
+            the number of a state (tabular features), a vector of features, or a matrix (k, d) for k intervals: the
+            fixed point of the algorithm, which is the value only if the features can express it.
         level
             Probability with which the interval holds the truth.
         kind
@@ -266,37 +268,36 @@ class Evaluator:
         tuning_time
             Number of transitions at which an anytime interval is tightest; to be fixed before the first look.
         """
-        return self._answer(target, level, kind, tuning_time)[0]
+        return self._answer(target, level, kind, tuning_time).interval
 
     def report(
-        self, target: ArrayLike, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
     ) -> Report:
         """Return the interval with all checks and what they mean."""
-        interval, checks = self._answer(target, level, kind, tuning_time)
+        found = self._answer(target, level, kind, tuning_time)
+        interval, misfit = found.interval, found.misfit
         streams, ratios = self._state.streams, self._state.ratios
-        facts = {
+        facts = {"estimand": interval.estimand}
+        if hasattr(target, "words"):  # such as the starts that a source has observed
+            facts["starts"] = target.words
+        if misfit is not None and np.isfinite(misfit.gap_error) and np.isfinite(misfit.fitted_error):
+            facts["features alone"] = _beside(misfit)
+        facts |= {
             "algorithm": str(self.algorithm),
             "method": str(self.method),
             "kind": interval.kind,
             "episodes completed": int(streams.completed.sum()),
             "streams": len(streams),
             "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
-            "speaks of": "the value"
-            if self._state.tabular
-            else "the projected fixed point, which is the value only if the value is linear in the features",
         }
-        if hasattr(target, "words"):  # such as the starts that a source has observed
-            facts["for"] = target.words
-        return Report(interval, checks, facts)
+        return Report(interval, found.checks, facts)
 
-    def _answer(
-        self, target: ArrayLike, level: float, kind: str | None, tuning_time: int
-    ) -> tuple[Interval, tuple[Check, ...]]:
+    def _answer(self, target: Any, level: float, kind: str | None, tuning_time: int) -> Answer:
         check_level(level)
         whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
-        targets, single = as_targets(target, self.algorithm, self._state.tabular, whole)
-        interval, checks = answer(self._tiles, self.settled(), targets, level, kind, tuning_time)
-        return (interval.only() if single else interval), checks
+        targets = as_targets(target, self.algorithm, self._state.tabular, whole)
+        found = answer(self._tiles, self.settled(), targets, level, kind, tuning_time)
+        return found._replace(interval=found.interval.only()) if targets.single else found
 
     def settled(self) -> EvaluatorState:
         """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
@@ -345,3 +346,11 @@ class Evaluator:
             raise CheckpointMismatchError(f"{path} holds {content['parameters']} parameters, {algorithm} has others")
         evaluator._state = content["state"]
         return evaluator
+
+
+def _beside(misfit: Misfit) -> str:
+    """What the features alone say, beside the value."""
+    digits = int(np.clip(1 - np.floor(np.log10(max(misfit.gap_error, 1e-12))), 0, 12))
+    words = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"
+    words += f"; the returns add {misfit.gap:+.{digits}f} ± {misfit.gap_error:.{digits}f}"
+    return words + (f"; {misfit.narrower:.2f} times narrower, if the features were right" if misfit.gap_error else "")

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.errors import DataError, ShapeError
-from inferl.rows import Floats, Rows, shared
+from inferl.rows import Floats, Integers, Rows, shared
 from inferl.transitions import Transitions
-from inferl.vectors import Sparse, Vectors, dense, slice_of
+from inferl.vectors import Sparse, Vectors, dense, slice_of, stored_numbers, terms
 
-__all__ = ["FieldFunction", "FieldIncrements", "Increments", "Transition"]
+__all__ = [
+    "FieldFunction",
+    "FieldIncrements",
+    "GradientForm",
+    "GradientIncrements",
+    "Increments",
+    "Transition",
+    "unexplained",
+]
+
+MOST_LEVERAGE = 0.999  # of a row that others help to explain
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +67,14 @@ class Increments(Rows):
             return np.asarray(self.c - np.add.reduce(v.value * theta[v.index], axis=-1))
         return np.asarray(self.c - v @ theta)
 
-    def scores(self, theta: Floats, rest: Floats | None = None) -> Vectors:
+    def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
         """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries.
 
-        `rest` (T, K) may be given in place of what theta leaves unexplained.
+        If theta has seen these rows, the `inverse` of the sum of all A_t corrects for it (see `unexplained`).
         """
-        u, rest = self.u, self.rest(theta) if rest is None else rest
+        u, rest = self.u, self.rest(theta)
+        if inverse is not None:
+            rest = unexplained(rest, self.leverage(inverse))
         if not isinstance(u, Sparse) or self.damping.any():
             return _summed("tkp,tk->tp", dense(u), rest) - self.damping * theta
         n = len(self)
@@ -75,6 +87,55 @@ class Increments(Rows):
             between = inverse[v.index[..., :, None], u.index[..., None, :]]
             return np.asarray(np.einsum("tki,tkij,tkj->tk", v.value, between, u.value))
         return np.asarray(np.einsum("tkp,tkp->tk", dense(v), dense(u) @ inverse.T))
+
+    def expanded(self) -> Increments:
+        """Return the terms written out, which these are."""
+        return self
+
+    # What least squares asks of increments; a short form answers the same.
+
+    def named(self) -> Integers | None:
+        """Parameters that these increments touch, row by row; None: all."""
+        u, v = self.u, self.v
+        if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
+            return None
+        # A value of 0 fills up a row of entries, or follows a termination: it names nothing.
+        n = len(self)
+        index = np.concatenate([x.index.reshape(n, -1) for x in (u, v)], axis=1)
+        value = np.concatenate([x.value.reshape(n, -1) for x in (u, v)], axis=1)
+        return np.asarray(index[value != 0])
+
+    def at_places(self, place: Integers, seen: Integers, room: int) -> Increments:
+        """Write sparse increments in terms of places instead of parameters."""
+        if not isinstance(self.u, Sparse) or not isinstance(self.v, Sparse):
+            return self
+        damping = np.zeros(room)
+        damping[: len(seen)] = self.damping[seen]
+        u, v = (Sparse(np.maximum(place[x.index], 0), x.value, room) for x in (self.u, self.v))
+        return replace(self, u=u, v=v, damping=damping)
+
+    def products(self) -> tuple[Vectors, Vectors, Floats]:
+        """Vectors u and v (N, p), and c (N,), whose products add up to A and b but for `add_rest`."""
+        return _rows_of(self.u), _rows_of(self.v), self.c.reshape(-1)
+
+    def add_rest(self, matrix: Floats) -> None:
+        """Add to A what is no product of u and v: the damping."""
+        matrix.flat[:: len(matrix) + 1] += len(self) * self.damping
+
+    def features(self) -> Vectors:
+        """What the steps are seen through: u, all terms together, (T, p) or (T, entries)."""
+        u, n = self.u, len(self)
+        if isinstance(u, Sparse):
+            return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
+        return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
+
+    def numbers(self) -> int:
+        """How many numbers it takes to store these rows."""
+        return stored_numbers(self.u) + stored_numbers(self.v)
+
+    def following(self) -> Increments:
+        """Return the same rows to stand behind others, with which they share the damping."""
+        return replace(self, damping=np.zeros(0))
 
     def matrix(self) -> Floats:
         """Write out A_t, (T, p, p); for tests and small problems."""
@@ -125,8 +186,66 @@ class Increments(Rows):
         )
 
 
+def unexplained(rest: Floats, leverage: Floats) -> Floats:
+    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
+
+    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
+    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
+    an elsewhere.
+    """
+    alone = leverage > MOST_LEVERAGE
+    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
+    others = np.sum(~alone, axis=0)
+    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
+    return np.asarray(np.where(alone & (others > 0), usual, stretched))
+
+
+def _rows_of(x: Vectors) -> Vectors:
+    """Put the terms (T, K, p) of all steps behind each other: (T K, p)."""
+    if isinstance(x, Sparse):
+        m = x.index.shape[-1]
+        return Sparse(x.index.reshape(-1, m), x.value.reshape(-1, m), x.size)
+    return x.reshape(-1, x.shape[-1])
+
+
 def _summed(indices: str, x: Floats, y: Floats) -> Floats:
     return np.asarray(np.einsum(indices, x, y), dtype=np.float64)
+
+
+class GradientForm(Protocol):
+    """How a gradient algorithm makes terms: one that a kernel knows by name, or any that writes them out."""
+
+    kernel: str  # "gtd", "gtd2" or "tdc"
+    auxiliary_step: float
+    dimension: int
+
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
+        ...
+
+    def damping(self) -> float:
+        """Return the damping of y."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GradientIncrements(Rows):
+    """Increments of a gradient algorithm, before their terms are written out over both blocks of parameters."""
+
+    phi: Vectors  # (T, d)
+    dphi: Vectors  # (T, d)
+    ratio: Floats  # (T,)
+    reward: Floats  # (T,)
+    scale: Floats  # (T,)
+    form: GradientForm = field(metadata=shared)
+
+    def expanded(self) -> Increments:
+        """Write the terms out."""
+        u, v, c = zip(*self.form.written_out(self.phi, self.dphi, self.ratio, self.reward), strict=True)
+        damping = np.repeat([0.0, self.form.damping()], self.form.dimension)
+        return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
 
 class Transition(NamedTuple):

@@ -39,6 +39,7 @@ class Interval:
     n: int
     notes: tuple[str, ...] = ()
     freedom: Any = np.inf  # degrees of freedom of the standard error: float or (k,)
+    estimand: str = ""  # what the interval is about
 
     @property
     def width(self) -> Any:
@@ -58,7 +59,8 @@ class Interval:
     def __iter__(self) -> Iterator[Interval]:
         for row in self._table().tolist():
             estimate, lower, upper, error, freedom = row
-            yield Interval(estimate, lower, upper, self.level, self.kind, error, self.n, self.notes, freedom)
+            rest = (self.level, self.kind, error, self.n, self.notes, freedom, self.estimand)
+            yield Interval(estimate, lower, upper, *rest)
 
     def only(self) -> Interval:
         """Turn an interval for a single target in arrays into one in plain numbers."""
@@ -74,6 +76,7 @@ class Interval:
             "kind": self.kind,
             "standard_error": error,
             "n": self.n,
+            "estimand": self.estimand,
             "notes": list(self.notes),
         }
 

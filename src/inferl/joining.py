@@ -45,6 +45,7 @@ def merge(one: Evaluator, other: Evaluator) -> Evaluator:
     state.method = one.method.merge(cast(LeastSquaresState, left.method), cast(LeastSquaresState, right.method))
     state.carry, state.pending = left.carry, None
     state.ratios = left.ratios.plus(right.ratios)
+    state.episodes = left.episodes.plus(right.episodes)
     completed = state.streams.completed.copy()
     completed[0] += other.episodes
     state.streams = replace(state.streams, n=one.n + other.n, completed=completed)

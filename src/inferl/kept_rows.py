@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from inferl.increments import Increments
-from inferl.rows import Floats, Rows
+from inferl.rows import Rows
 from inferl.streams import TILE, Clock
-from inferl.vectors import stored_numbers
 
-__all__ = ["FEWEST_KEPT", "Kept", "appended", "rows_kept", "unexplained"]
+__all__ = ["FEWEST_KEPT", "Kept", "appended", "rows_kept"]
 
 FEWEST_KEPT = 256  # rows; and four a parameter, for a first solution
 MOST_KEPT = 8192  # rows, if they have no more than ...
 MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them
-MOST_LEVERAGE = 0.999  # of a row that others help to explain
-NOTHING = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +29,7 @@ class Kept(Rows):
 
 def rows_kept(p: int, rows: Increments) -> int:
     """How many rows make the first epoch, in whole tiles: as many as may be kept, but enough for a first solution."""
-    numbers = (stored_numbers(rows.u) + stored_numbers(rows.v)) // len(rows)
+    numbers = rows.numbers() // len(rows)
     longest = min(MOST_KEPT, MOST_NUMBERS // numbers)
     return -(-max(FEWEST_KEPT, 4 * p, longest) // TILE) * TILE
 
@@ -47,22 +42,8 @@ def appended(pieces: tuple[Kept, ...], rows: Kept) -> tuple[Kept, ...]:
     for start in range(0, len(rows), TILE):
         new = rows[start : start + TILE].copied()
         if pieces:
-            new = replace(new, increments=replace(new.increments, damping=NOTHING))
+            new = replace(new, increments=new.increments.following())
         while pieces and len(pieces[-1]) == len(new):
             pieces, new = pieces[:-1], Kept.join([pieces[-1], new])
         pieces = (*pieces, new)
     return pieces
-
-
-def unexplained(rest: Floats, leverage: Floats) -> Floats:
-    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
-
-    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
-    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
-    an elsewhere.
-    """
-    alone = leverage > MOST_LEVERAGE
-    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
-    others = np.sum(~alone, axis=0)
-    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
-    return np.asarray(np.where(alone & (others > 0), usual, stretched))

@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, correlation, episode_error
+from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, correlation
 from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
-from inferl.kept_rows import FEWEST_KEPT, Kept, appended, rows_kept, unexplained
+from inferl.kept_rows import FEWEST_KEPT, Kept, appended, rows_kept
 from inferl.occupancy import Occupancy
 from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.solving import Factored
@@ -38,6 +38,7 @@ Blocks = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 NOTHING = np.zeros(0)
+NONE = np.zeros(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -48,6 +49,7 @@ class LeastSquaresState(InPlace):
     """
 
     coordinates: Coordinates
+    outputs: Integers  # parameters that no equation but their own contains, see `Factored`
     sums: Sums  # A and b
     occupancy: Occupancy  # of the features
     n: int  # increments folded
@@ -58,6 +60,13 @@ class LeastSquaresState(InPlace):
     witnesses: tuple[Witnesses, ...]  # of the previous epoch; after a merge, of all streams
     current: Blocks
 
+    def factored(self) -> tuple[Factored, Floats]:
+        """Return A, ready to solve with, and b, of the parameters seen."""
+        p = len(self.coordinates)
+        matrix, vector = self.sums.total()
+        outputs = self.coordinates.place[self.outputs]
+        return Factored(matrix[:p, :p], self.sums.size[:p], outputs[outputs >= 0]), vector[:p]
+
 
 class LeastSquaresReading(NamedTuple):
     """What the sums say along k targets."""
@@ -66,12 +75,13 @@ class LeastSquaresReading(NamedTuple):
     standard_error: Floats  # (k,) infinite where nothing can be said yet
     freedom: Floats  # (k,)
     outside: Floats  # (k,) share of the target that the data do not identify
-    levels: Levels | None  # of dyadic blocks; None for episode blocks
+    levels: Levels | None  # of blocks of 1, 2, 4, ... steps or episodes; None before the first
     condition: float  # estimated condition number of A, in the 1-norm
     unseen: int  # parameters that no increment has named
     n: int
-    effective: float = np.inf  # independent steps that the stream is worth, by its features and by its scores
-    decisive: Floats = NOTHING  # (k,) steps that the width rests on, NaN where unknown; none for episode blocks
+    unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
+    effective: float = np.inf  # independent units that the stream is worth, by its features and by its scores
+    decisive: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
     def scores(self) -> Floats:
@@ -103,10 +113,11 @@ class LeastSquares:
         if self.blocks not in ("dyadic", "episode", "none"):
             raise SettingError(f"there are no blocks {self.blocks!r}; choose 'dyadic', 'episode' or 'none'")
 
-    def init(self, n_parameters: int) -> LeastSquaresState:
+    def init(self, n_parameters: int, outputs: Integers = NONE) -> LeastSquaresState:
         """Start with empty sums."""
         return LeastSquaresState(
             coordinates=Coordinates.none_of(n_parameters),
+            outputs=outputs,
             sums=Sums.empty(0),
             occupancy=Occupancy.empty(0),
             n=0,
@@ -133,7 +144,7 @@ class LeastSquares:
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
-        state.occupancy.add(features_of(seen))
+        state.occupancy.add(seen.features())
         state.n += len(seen)
         if state.kept_rows is None:
             _add(state.current, seen.scores(state.pilot), clock)
@@ -149,33 +160,38 @@ class LeastSquares:
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
             return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
-        p = len(state.coordinates)
-        matrix, vector = state.sums.total()
-        factored = Factored(matrix[:p, :p], state.sums.size[:p])
-        theta = factored.solve(vector[:p])
+        p, room = len(state.coordinates), state.coordinates.room
+        factored, vector = state.factored()
+        theta = factored.solve(vector)
         influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
         outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
-        room = state.coordinates.room
         blocks = self._scored(state, lengthened(theta, room), factored)
         kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
         along = lengthened(influence, room)
-        decisive = NOTHING
-        if isinstance(blocks, EpisodeSums):
-            levels, error, freedom = None, *episode_error(kept, along, blocks.closed)
-        else:
-            levels, error, freedom = block_error(kept, along, state.n, self.blocks == "none")
-            decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
-            freedom = fewer_degrees(freedom, decisive)
+        whole = isinstance(blocks, EpisodeSums)
+        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
+        levels, error, freedom = block_error(kept, along, units, whole or self.blocks == "none")
+        decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
+        freedom = fewer_degrees(freedom, decisive)
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
-        unseen, condition = targets.shape[1] - p, factored.condition()
         together: tuple[Floats, ...] = ()
         if jointly:
-            longest = 0 if levels is None or self.blocks == "none" else int(levels.main.max())
+            longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
             together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
-        estimate = inside[:, :p] @ theta
-        effective = min(state.occupancy.effective(), np.inf if levels is None else levels.effective)
         return LeastSquaresReading(
-            estimate, error, freedom, outside, levels, condition, unseen, state.n, effective, decisive, together
+            estimate=inside[:, :p] @ theta,
+            standard_error=error,
+            freedom=freedom,
+            outside=outside,
+            levels=levels,
+            condition=factored.condition(),
+            unseen=targets.shape[1] - p,
+            n=state.n,
+            unit="episodes" if whole else "steps",
+            # Episodes are independent however slowly each of them moves.
+            effective=levels.effective if whole else min(state.occupancy.effective(), levels.effective),
+            decisive=decisive,
+            correlations=together,
         )
 
     def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
@@ -205,7 +221,8 @@ class LeastSquares:
             matrix[np.ix_(place, place)] += own_matrix
             vector[place] += own_vector
             sums.size[place] = np.maximum(sums.size[place], state.sums.size)
-        factored = Factored(matrix, sums.size)
+        outputs = coordinates.place[one.outputs]
+        factored = Factored(matrix, sums.size, outputs[outputs >= 0])
         pilot = factored.solve(vector)
         n = one.n + other.n
         known: list[Moments] = []
@@ -228,6 +245,7 @@ class LeastSquares:
             current.closed += ended[1].closed
         return LeastSquaresState(
             coordinates=coordinates,
+            outputs=one.outputs,
             sums=sums,
             occupancy=visits[0].joined(visits[1]),
             n=n,
@@ -253,21 +271,20 @@ class LeastSquares:
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
         """Renew the pilot; the current moments become the previous ones."""
-        p, room = len(state.coordinates), state.coordinates.room
-        matrix, vector = state.sums.total()
-        factored = Factored(matrix[:p, :p], state.sums.size[:p])
-        state.pilot = lengthened(factored.solve(vector[:p]), room)
+        factored, vector = state.factored()
+        state.pilot = lengthened(factored.solve(vector), state.coordinates.room)
         state.current, state.kept_rows = self._scored(state, state.pilot, factored), None
         state.epoch_end *= 2
         moments = state.current.moments
         state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
-        state.current = state.current.next_epoch(_n_levels(state.epoch_end))
+        expected = 2 * state.current.closed if isinstance(state.current, EpisodeSums) else state.epoch_end
+        state.current = state.current.next_epoch(_n_levels(expected))
 
     def _no_blocks(self, epoch_end: int, scores: Vectors) -> Blocks:
         """Start the first epoch, with blocks that suit its scores."""
         p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
         if self.blocks == "episode":
-            return EpisodeSums.empty(p)
+            return EpisodeSums.empty(_n_levels(epoch_end), p)
         if isinstance(scores, Sparse):
             return SparseCascade.empty(_n_levels(epoch_end), p, scores.index.shape[1])
         return Cascade.empty(_n_levels(epoch_end), p)
@@ -287,26 +304,20 @@ class LeastSquares:
         among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
         inverse = np.zeros((state.coordinates.room,) * 2)
         inverse[: len(among), : len(among)] = factored.inverse()[np.ix_(among, among)]
-        scores = seen.scores(pilot, unexplained(seen.rest(pilot), seen.leverage(inverse)))
+        scores = seen.scores(pilot, inverse)
         blocks = self._no_blocks(state.epoch_end, scores)
         _add(blocks, scores, rows.clock)
         return blocks
 
 
-def features_of(increments: Increments) -> Vectors:
-    """What the steps are seen through: u, the terms of an increment together, (T, p) or (T, entries)."""
-    u, n = increments.u, len(increments)
-    if isinstance(u, Sparse):
-        return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
-    return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
-
-
 def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
-    if isinstance(blocks, SparseCascade):
+    if isinstance(blocks, EpisodeSums):
+        blocks.add(scores, clock)
+    elif isinstance(blocks, SparseCascade):
         assert isinstance(scores, Sparse)
         blocks.add(scores, clock)
     else:
-        blocks.add(dense(scores), clock)
+        blocks.add(dense(scores), clock.slot)
 
 
 def _n_levels(epoch_end: int) -> int:

@@ -72,14 +72,16 @@ class Observations:
         tabular = self.known[stream[0]]
         vectors, d = self._vectors[: len(self.rows)], self.dimension
         self.rows = []
+        ends, goes_on = np.array(last, np.bool_), np.array(discounts, np.float64)
         return Transitions.of_checked(
             features=np.array(features, np.int64) if tabular else vectors[:, :d].copy(),
             rewards=np.array(rewards, np.float64),
             next_features=np.array(next_features, np.int64) if tabular else vectors[:, d:].copy(),
-            discounts=np.array(discounts, np.float64),
+            discounts=goes_on,
             ratios=np.array(ratios, np.float64),
-            last=np.array(last, np.bool_),
+            last=ends,
             stream=np.array(stream, np.int64),
+            truncated=ends & (goes_on != 0),
         )
 
     def _keep(self, features: Any, next_features: Any) -> bool:

@@ -66,9 +66,10 @@ class Occupancy(InPlace):
                 self.squares[index] += value**2
         else:
             x = features[row]
-            self.open += x
-            self.total += x
-            self.squares += x * x
+            here = slice(len(x))  # parameters behind the features have none
+            self.open[here] += x
+            self.total[here] += x
+            self.squares[here] += x * x
         self.looked += 1
         self.seen += 1
 

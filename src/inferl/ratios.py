@@ -53,6 +53,22 @@ class RatioSummary:
             return np.asarray(self.total**2 / (self.n * self.squares))
 
     @property
+    def mean(self) -> Floats:
+        """Mean ratio, (m,)."""
+        return self.total / max(self.n, 1)
+
+    @property
+    def distance_from_one(self) -> float:
+        """Standard errors between the mean ratio and 1, of the column where it is largest.
+
+        A ratio has mean 1 whatever came before, so its deviations from 1 are uncorrelated.
+        """
+        variance = self.squares / max(self.n, 1) - self.mean**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.abs(self.mean - 1) / np.sqrt(np.maximum(variance, 0.0) / max(self.n, 1))
+        return float(np.max(np.where(np.abs(self.mean - 1) > 1e-9, distance, 0.0)))
+
+    @property
     def largest_share(self) -> Floats:
         """Part of the whole weight that the largest ratio has."""
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -154,8 +154,8 @@ class Run:
         method = LeastSquares() if beside else evaluator.method
         if not isinstance(sums, LeastSquaresState) or not isinstance(method, LeastSquares):
             return None
-        targets, _ = as_targets(self._along(), evaluator.algorithm, state.tabular, whole=False)
-        return method.read(sums, targets).levels
+        targets = as_targets(self._along(), evaluator.algorithm, state.tabular, whole=False)
+        return method.read(sums, targets.rows).levels
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to one file; a crash leaves the old file or the new one."""

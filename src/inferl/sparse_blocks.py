@@ -76,7 +76,7 @@ class SparseCascade(InPlace):
             self.short.total.shape[1],
         )
         if len(sums):
-            self.long.add(sums, clock[closed_by])
+            self.long.add(sums, clock.slot[closed_by])
 
     def widened(self, more: int) -> SparseCascade:
         """Add room for more parameters."""

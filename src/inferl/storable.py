@@ -7,6 +7,7 @@ from inferl.blocks import Cascade, EpisodeSums, Moments
 from inferl.bootstrap import BootstrapState, BurnIn, OnlineBootstrap
 from inferl.coordinates import Coordinates
 from inferl.effective_blocks import EffectiveBlocks
+from inferl.episodes import EpisodeSummary
 from inferl.increments import Increments
 from inferl.kept_rows import Kept
 from inferl.least_squares import LeastSquares, LeastSquaresState
@@ -39,5 +40,5 @@ STORABLE: tuple[type, ...] = (
         Moments,
         Witnesses,
     ),
-    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary),
+    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary),
 )

@@ -40,14 +40,14 @@ class Sums(InPlace):
     def add(self, increments: Increments) -> None:
         """Take in increments."""
         p = len(self.vector)
-        self.matrix.flat[:: p + 1] += len(increments) * increments.damping
-        if isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
-            self._add_sparse(increments.u, increments.v, increments.c)
+        increments.add_rest(self.matrix)
+        u, v, c = increments.products()
+        if isinstance(u, Sparse) and isinstance(v, Sparse):
+            self._add_sparse(u, v, c)
             return
         if len(self.u) == 0:
             self.u, self.v, self.c = np.zeros((GATHER, p)), np.zeros((GATHER, p)), np.zeros(GATHER)
-        u, v = dense(increments.u).reshape(-1, p), dense(increments.v).reshape(-1, p)
-        c = increments.c.reshape(-1)
+        u, v = dense(u), dense(v)
         self.size = np.maximum(self.size, np.maximum(v.max(axis=0), -v.min(axis=0)))
         start = 0
         while start < len(u):

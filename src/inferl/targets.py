@@ -1,35 +1,60 @@
-"""Targets: what a user may ask the value of, as rows of numbers."""
+"""Targets: what a user may ask the value of, as rows of numbers, and what the answer is then about."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import Any, NamedTuple
 
-from inferl.algorithms import Algorithm
+import numpy as np
+
+from inferl.algorithms import Algorithm, DoublyRobust
 from inferl.errors import TargetError
 from inferl.rows import Floats
 
-__all__ = ["as_targets"]
+__all__ = ["Targets", "as_targets"]
 
 
-def as_targets(target: ArrayLike, algorithm: Algorithm, tabular: bool | None, whole: bool) -> tuple[Floats, bool]:
-    """Turn a target into rows (k, d), and say whether a single one was asked for.
+class Targets(NamedTuple):
+    """Rows along which a state is read."""
 
-    A target is the number of a state (tabular features), a vector of features, or a matrix with k of them; with
-    `whole`, vectors of all p parameters too.
+    rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
+    single: bool  # one was asked for, not a list of one
+    about: str  # "value", "known start", "fitted", "gap", "observed", "state", "features", "parameters"
+
+
+def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: bool) -> Targets:
+    """Turn a target into rows.
+
+    A target is a name that the algorithm knows, such as ``"value"``; the number of a state (tabular features); a vector
+    of features, or a matrix with k of them; with `whole`, vectors of all p parameters too. None is ``"value"``. Starts
+    that a source has observed are ``"value"`` too, if the algorithm knows it: what is asked for is the value of the
+    distribution that they come from. ``("value", c)`` is the value of starts whose mean features c are known.
 
     >>> from inferl import TD
-    >>> as_targets(1, TD(3), tabular=True, whole=False)
-    (array([[0., 1., 0.]]), True)
+    >>> as_targets(1, TD(3), tabular=True, whole=False).rows
+    array([[0., 1., 0.]])
     """
+    names = algorithm.named_targets()
+    if target is None or isinstance(target, str):
+        name = "value" if target is None else target
+        if name in names:
+            return Targets(names[name], len(names[name]) == 1, name)
+        if target is None:
+            raise TargetError(f"{algorithm} needs a target: a state's number, or features; DoublyRobust needs none")
+        known = ", ".join(repr(known) for known in names) or "none; DoublyRobust has 'value'"
+        raise TargetError(f"target is {target!r}; the names that {algorithm} knows are: {known}")
+    if hasattr(target, "words") and "value" in names:  # the starts that a source has observed
+        return Targets(names["value"], len(names["value"]) == 1, "value")
+    if isinstance(target, tuple) and len(target) == 2 and target[0] == "value" and isinstance(algorithm, DoublyRobust):
+        rows, _, _ = as_targets(target[1], algorithm, tabular, whole=False)
+        return Targets(rows + names["gap"], True, "known start")
     array = np.asarray(target)
     if array.ndim == 0:
         if not np.issubdtype(array.dtype, np.integer):
             raise TargetError(f"target {target!r} is neither the number of a state nor a vector of features")
         if tabular is False:
             raise TargetError(f"target {target!r} is the number of a state, but features are vectors; pass phi(s)")
-        return algorithm.state_vector(int(array))[None], True
-    lengths = {algorithm.dimension, algorithm.n_parameters} if whole else {algorithm.dimension}
+        return Targets(algorithm.state_vector(int(array))[None], True, "state")
+    lengths = {algorithm.n_values, algorithm.dimension} | ({algorithm.n_parameters} if whole else set())
     try:
         rows = np.atleast_2d(array).astype(np.float64)
     except (TypeError, ValueError):
@@ -39,4 +64,7 @@ def as_targets(target: ArrayLike, algorithm: Algorithm, tabular: bool | None, wh
         raise TargetError(f"target has shape {array.shape}; expected vectors of length {expected}")
     if not np.isfinite(rows).all():
         raise TargetError("target has entries that are not finite")
-    return rows, array.ndim == 1
+    if rows.shape[1] == algorithm.n_values:
+        about = "observed" if hasattr(target, "words") else "features"
+        return Targets(algorithm.of_features(rows), array.ndim == 1, about)
+    return Targets(rows, array.ndim == 1, "parameters")

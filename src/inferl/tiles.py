@@ -15,6 +15,7 @@ import numpy as np
 from inferl.algorithms import Algorithm, Carry
 from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.coordinates import MOST_SOLVED, too_large
+from inferl.episodes import EpisodeSummary
 from inferl.errors import DivergenceError, SettingError
 from inferl.fingerprints import fingerprint
 from inferl.increments import Increments
@@ -42,6 +43,7 @@ class EvaluatorState:
     pending: Steps | None = None  # rows of the tile that is not full yet
     carry: Carry = field(default_factory=dict)
     ratios: RatioSummary = field(default_factory=RatioSummary)
+    episodes: EpisodeSummary = field(default_factory=EpisodeSummary)
     fingerprint: int = 0  # of all rows
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
@@ -68,6 +70,8 @@ class Tiles:
         """Return the state before the first row; refuse a method that the algorithm cannot have."""
         algorithm, method = self.algorithm, self.method
         if isinstance(method, OnlineBootstrap):
+            if not algorithm.recursive:
+                raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
             kept = method.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
             companion = COMPANION.init(algorithm.dimension) if kept else None
             return EvaluatorState(method.init(algorithm.n_parameters), companion)
@@ -75,7 +79,7 @@ class Tiles:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
         if algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
             raise SettingError(too_large(algorithm.dimension, "parameters"))
-        return EvaluatorState(method.init(algorithm.dimension), None)
+        return EvaluatorState(method.init(algorithm.dimension, algorithm.outputs), None)
 
     def take(self, state: EvaluatorState, data: Transitions | Increments) -> None:
         """Place checked rows in time and work on the tiles that they complete."""
@@ -108,7 +112,8 @@ class Tiles:
         if own.pending is None:
             return own
         method = own.method.copy() if isinstance(own.method, LeastSquaresState) else own.method
-        state = replace(own, method=method, companion=own.companion and own.companion.copy())
+        companion = own.companion and own.companion.copy()
+        state = replace(own, method=method, companion=companion, episodes=own.episodes.copy())
         try:
             self._work(state, own.pending)
         except DivergenceError as error:  # the reading is that of the last full tile, and says so
@@ -130,3 +135,4 @@ class Tiles:
         state.carry = carry
         if isinstance(run.data, Transitions):
             state.ratios = state.ratios.taking(run.data.ratios, run.data.discounts)
+            state.episodes.add(run)

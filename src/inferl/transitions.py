@@ -39,6 +39,9 @@ class Transitions(Rows):
         Where an episode begins. Default: where a stream begins, after `last`, or where `episode` changes.
     last
         Where an episode ends. Default: where the discount is 0, so a truncation must be said.
+    truncated
+        Where a time limit ended the episode. Default: where `last` is set and the discount is not 0: what comes after
+        is not known. With a discount of 0 the limit is part of the task, and nothing comes after it.
     episode, stream
         Integer labels, (T,) or one number. Steps of one stream follow each other in time; streams do not mix.
 
@@ -58,6 +61,7 @@ class Transitions(Rows):
     last: Bools  # (T,)
     episode: Integers | None  # (T,)
     stream: Integers  # (T,)
+    truncated: Bools  # (T,)
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Transitions(Rows):
         last: ArrayLike | None = None,
         episode: ArrayLike | None = None,
         stream: ArrayLike = 0,
+        truncated: ArrayLike | None = None,
     ) -> None:
         phi, phi_next = _features("features", features), _features("next_features", next_features)
         n = len(phi)
@@ -90,6 +95,12 @@ class Transitions(Rows):
                 f"row {contradicted[0]}: the discount is 0, which ends the episode, but last is False; "
                 "set last there, or leave last out"
             )
+        limited = ends & (g != 0) if truncated is None else _flags("truncated", truncated, n)
+        contradicted = np.flatnonzero(limited & ~ends)
+        if contradicted.size:
+            raise ContradictionError(
+                f"row {contradicted[0]}: truncated is set, which ends the episode, but last is False; set last there"
+            )
         columns = {
             "features": phi,
             "rewards": _column("rewards", rewards, n),
@@ -100,6 +111,7 @@ class Transitions(Rows):
             "last": ends,
             "episode": None if episode is None else _labels("episode", episode, n, _MOST_LABEL),
             "stream": _labels("stream", stream, n, _MOST_STREAM),
+            "truncated": limited,
         }
         for name, value in columns.items():
             object.__setattr__(self, name, value)

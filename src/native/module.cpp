@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fold.hpp"
@@ -257,6 +259,94 @@ void add_entries(Counts index, Reals value, Counts slot,
     }
 }
 
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void expect_slots(const Counts &slot, std::size_t rows, std::size_t streams) {
+    expect(slot.size() == rows && all_below(slot, streams));
+}
+
+// A sum that decays along each stream: carried = decay (carried + add), restarted where an episode opens.
+void decaying_sum(Reals add, Reals decay, Counts slot, Flags first, double most, Sums carried, Sums out) {
+    const std::size_t rows = add.size();
+    expect(decay.size() == rows && first.size() == rows && out.size() == rows);
+    expect_slots(slot, rows, carried.size());
+    nb::gil_scoped_release release;
+    for (std::size_t t = 0; t < rows; ++t) {
+        double &before = carried.data()[slot.data()[t]];
+        const double now = (first.data()[t] ? 0.0 : before) + add.data()[t];
+        out.data()[t] = now;
+        const double after = decay.data()[t] * now;
+        before = std::min(after, most);
+    }
+}
+
+// Sums of scores over episodes; returns the row to go on with when there is no room for more that have closed.
+std::pair<std::size_t, std::size_t> sum_episodes(
+    Counts index, Reals value, Counts slot, Counts episode, Flags last, Rows sum,
+    nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> open, Rows closed, std::size_t row) {
+    const std::size_t rows = slot.size(), p = sum.shape(1), room = closed.shape(0), streams = sum.shape(0);
+    const bool sparse = index.size() > 0;
+    expect(value.ndim() == 2 && value.shape(0) == rows && episode.size() == rows && last.size() == rows &&
+           closed.shape(1) == p && open.size() == streams && room > 1 &&
+           (sparse ? index.size() == value.size() && all_below(index, p) : value.shape(1) == p));
+    expect_slots(slot, rows, streams);
+    nb::gil_scoped_release release;
+    const std::size_t m = value.shape(1);
+    std::size_t filled = 0;
+    auto close = [&](std::size_t s) {
+        std::copy_n(sum.data() + s * p, p, closed.data() + filled++ * p);
+        std::fill_n(sum.data() + s * p, p, 0.0);
+        open.data()[s] = 0;
+    };
+    for (; row < rows && filled + 2 <= room; ++row) {
+        const std::size_t s = slot.data()[row];
+        if (open.data()[s] != episode.data()[row]) {  // a new one begins, announced by `last` before or not
+            if (open.data()[s] > 0) close(s);
+            open.data()[s] = episode.data()[row];
+        }
+        double *into = sum.data() + s * p;
+        const double *g = value.data() + row * m;
+        if (sparse)
+            for (std::size_t i = 0; i < m; ++i) into[index.data()[row * m + i]] += g[i];
+        else
+            for (std::size_t i = 0; i < p; ++i) into[i] += g[i];
+        if (last.data()[row]) close(s);
+    }
+    return {row, filled};
+}
+
+// Follow episodes: what each of those that closed had earned, its weight, and what was left beyond its end.
+std::pair<std::size_t, std::size_t> follow_episodes(Reals reward, Reals discount, Reals ratio, Counts slot, Flags first,
+                                                    Flags last, double most, Rows open, Rows closed, std::size_t row) {
+    const std::size_t rows = slot.size(), room = closed.shape(0);
+    expect(reward.size() == rows && discount.size() == rows && ratio.size() == rows && first.size() == rows &&
+           last.size() == rows && open.shape(1) == 5 && closed.shape(1) == 5 && room > 1);
+    expect_slots(slot, rows, open.shape(0));
+    nb::gil_scoped_release release;
+    std::size_t filled = 0;
+    for (; row < rows && filled + 2 <= room; ++row) {
+        double *now = open.data() + slot.data()[row] * 5;  // earned, weight, discount, mean weight, whether open
+        auto close = [&](double at) {
+            std::copy_n(now, 4, closed.data() + filled * 5);
+            closed.data()[filled++ * 5 + 4] = at;
+            now[4] = 0.0;
+        };
+        if (first.data()[row]) {
+            if (now[4] > 0) close(-1.0);  // nobody said where it ended
+            now[0] = now[3] = 0.0;
+            now[1] = now[2] = now[4] = 1.0;
+        }
+        const double before = now[2];
+        now[1] = std::min(now[1] * ratio.data()[row], most);
+        now[0] += now[2] * now[1] * reward.data()[row];
+        now[2] *= discount.data()[row];
+        now[3] += (before - now[2]) * now[1];
+        if (last.data()[row]) close(static_cast<double>(row));
+    }
+    return {row, filled};
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -271,4 +361,7 @@ NB_MODULE(_native, m) {
     m.def("walk_sparse", &walk_sparse);
     m.def("pair_up", &pair_up);
     m.def("add_entries", &add_entries);
+    m.def("decaying_sum", &decaying_sum);
+    m.def("sum_episodes", &sum_episodes);
+    m.def("follow_episodes", &follow_episodes);
 }

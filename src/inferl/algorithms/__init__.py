@@ -9,6 +9,7 @@ To add one: subclass `Algorithm`, write `increments`, and run the contract `chec
 
 from inferl.algorithms.base import Algorithm, Carry
 from inferl.algorithms.custom import Field, Linear, Stack
+from inferl.algorithms.doubly_robust import DoublyRobust, ValueIncrements
 from inferl.algorithms.gradient import GTD, GTD2, TDC
 from inferl.algorithms.td import TD, EmphaticTD, NStepTD, QEvaluation
 
@@ -19,10 +20,12 @@ __all__ = [
     "TDC",
     "Algorithm",
     "Carry",
+    "DoublyRobust",
     "EmphaticTD",
     "Field",
     "Linear",
     "NStepTD",
     "QEvaluation",
     "Stack",
+    "ValueIncrements",
 ]

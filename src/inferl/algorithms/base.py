@@ -59,6 +59,38 @@ class Algorithm:
         """Whether a step's increment waits for later steps."""
         return False
 
+    @property
+    def recursive(self) -> bool:
+        """Whether the equation can be walked towards by small steps, as a bootstrap does."""
+        return True
+
+    @property
+    def blocks(self) -> str:
+        """Blocks that least squares should sum scores over, if nobody says otherwise."""
+        return "dyadic"
+
+    @property
+    def outputs(self) -> Integers:
+        """Value parameters that no equation but their own contains."""
+        return np.zeros(0, np.int64)
+
+    @property
+    def n_values(self) -> int:
+        """Length of a vector that has a value."""
+        return self.dimension
+
+    def named_targets(self) -> dict[str, Floats]:
+        """Return what may be asked for by name: rows (k, dimension)."""
+        return {}
+
+    def checked_targets(self) -> list[Floats]:
+        """Return rows (5, dimension) for each policy, of which the last three are 0 if the features are right."""
+        return []
+
+    def of_features(self, vectors: Floats) -> Floats:
+        """Write vectors (k, n_values) as targets (k, dimension)."""
+        return vectors
+
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
         """Turn steps into increments, each with its place in time, and the carry for the steps to come."""
         raise NotImplementedError

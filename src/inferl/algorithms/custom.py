@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, transitions_of
-from inferl.algorithms.gradient import GradientIncrements
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.increments import FieldFunction, FieldIncrements, Increments
-from inferl.rows import Floats
+from inferl.rows import Floats, Integers
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
 from inferl.vectors import embed, side_by_side
@@ -127,7 +126,7 @@ class Stack(Algorithm):
         for i, part in enumerate(self.parts):
             own = {key.removeprefix(f"{i}."): value for key, value in carry.items() if key.startswith(f"{i}.")}
             piece, clock, own = part.increments(Steps(self._view(data, i), steps.first, steps.clock), own)
-            pieces.append(piece.expanded() if isinstance(piece, GradientIncrements) else piece)
+            pieces.append(piece.expanded())
             after.update({f"{i}.{key}": value for key, value in own.items()})
         return _stacked(pieces), clock, after
 
@@ -153,6 +152,50 @@ class Stack(Algorithm):
         shares = np.split(target, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
         return np.concatenate([part.pad(share) for part, share in zip(self.parts, shares, strict=True)], axis=1)
 
+    @property
+    def recursive(self) -> bool:
+        """Whether all parts are."""
+        return all(part.recursive for part in self.parts)
+
+    @property
+    def blocks(self) -> str:
+        """Those of the parts, if they agree."""
+        return self.parts[0].blocks if len({part.blocks for part in self.parts}) == 1 else "dyadic"
+
+    @property
+    def outputs(self) -> Integers:
+        """Those of all parts."""
+        return np.concatenate([part.outputs + offset for part, offset in self._offsets()])
+
+    @property
+    def n_values(self) -> int:
+        """Length of the vectors of all parts together."""
+        return sum(part.n_values for part in self.parts)
+
+    def named_targets(self) -> dict[str, Floats]:
+        """Return a row for each part, for the names that all of them have."""
+        found = [(part.named_targets(), offset) for part, offset in self._offsets()]
+        return {
+            name: np.concatenate([_placed(names[name], offset, self.dimension) for names, offset in found])
+            for name in found[0][0]
+            if all(name in names for names, _ in found)
+        }
+
+    def checked_targets(self) -> list[Floats]:
+        """Return those of all parts."""
+        return [
+            _placed(rows, offset, self.dimension) for part, offset in self._offsets() for rows in part.checked_targets()
+        ]
+
+    def of_features(self, vectors: Floats) -> Floats:
+        """Write the vectors of each part as targets of it."""
+        pieces = np.split(vectors, np.cumsum([part.n_values for part in self.parts])[:-1], axis=1)
+        return np.concatenate([part.of_features(own) for part, own in zip(self.parts, pieces, strict=True)], axis=1)
+
+    def _offsets(self) -> list[tuple[Algorithm, int]]:
+        ends = np.cumsum([0] + [part.dimension for part in self.parts]).tolist()
+        return list(zip(self.parts, ends[:-1], strict=True))
+
     def state_vector(self, state: int) -> Floats:
         """A state's number does not say whose value is meant."""
         raise TargetError(f"state {state} has {len(self.parts)} values here; pass a vector, such as np.r_[c, -c]")
@@ -160,6 +203,12 @@ class Stack(Algorithm):
     def _view(self, data: Transitions, i: int) -> Transitions:
         """Let part i see its own column of the ratios."""
         return data if data.ratios.ndim == 1 else data.with_ratios(data.ratios[:, i])
+
+
+def _placed(rows: Floats, offset: int, size: int) -> Floats:
+    wide = np.zeros((len(rows), size))
+    wide[:, offset : offset + rows.shape[1]] = rows
+    return wide
 
 
 def _stacked(pieces: list[Increments]) -> Increments:

@@ -6,18 +6,19 @@ and theta solves the equation of TD(0), which is what least squares works on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, single, transitions_of
 from inferl.errors import SettingError
-from inferl.increments import Increments
-from inferl.rows import Floats, Rows, shared
+from inferl.increments import GradientIncrements, Increments
+from inferl.rows import Floats
 from inferl.streams import Clock, Steps
-from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract, terms
+from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract
 
-__all__ = ["GTD", "GTD2", "TDC", "GradientIncrements"]
+__all__ = ["GTD", "GTD2", "TDC"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class _Gradient(Algorithm):
     """What GTD, GTD2 and TDC share; `auxiliary_step` x is the step size of y relative to theta's."""
 
     auxiliary_step: float = 1.0
+
+    kernel: ClassVar[str]  # by which a compiled kernel knows the form of the terms
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,11 +60,14 @@ class _Gradient(Algorithm):
         phi, dphi = self.features(data)
         return GradientIncrements(phi, dphi, data.ratios, data.rewards, squared_norm(phi), self), steps.clock, carry
 
-    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
         """Return (u, v, c) of each term, that of y first."""
         raise NotImplementedError
 
-    def _damping(self) -> float:
+    def damping(self) -> float:
+        """Return the damping of y."""
         return 0.0
 
     def _theta(self, x: Vectors) -> Vectors:
@@ -69,24 +75,6 @@ class _Gradient(Algorithm):
 
     def _y(self, x: Vectors) -> Vectors:
         return embed(x, self.dimension, 2 * self.dimension)
-
-
-@dataclass(frozen=True, eq=False)
-class GradientIncrements(Rows):
-    """Increments of a gradient algorithm, before their terms are written out over both blocks of parameters."""
-
-    phi: Vectors  # (T, d)
-    dphi: Vectors  # (T, d)
-    ratio: Floats  # (T,)
-    reward: Floats  # (T,)
-    scale: Floats  # (T,)
-    algorithm: _Gradient = field(metadata=shared)
-
-    def expanded(self) -> Increments:
-        """Write the terms out."""
-        u, v, c = zip(*self.algorithm._terms(self.phi, self.dphi, self.ratio, self.reward), strict=True)
-        damping = np.repeat([0.0, self.algorithm._damping()], self.algorithm.dimension)
-        return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
 
 @dataclass(frozen=True)
@@ -102,14 +90,20 @@ class GTD(_Gradient):
     20
     """
 
-    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+    kernel = "gtd"
+
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
         x, against = self.auxiliary_step, self._theta(scale(dphi, rho))
         return [
             (self._y(scale(phi, x)), against, rho * reward),
             (against, self._y(scale(phi, -1.0)), 0.0 * reward),
         ]
 
-    def _damping(self) -> float:
+    def damping(self) -> float:
+        """Return the damping of y."""
         return self.auxiliary_step
 
 
@@ -124,7 +118,12 @@ class GTD2(_Gradient):
     20
     """
 
-    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+    kernel = "gtd2"
+
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
         x, against, minus_phi = self.auxiliary_step, self._theta(scale(dphi, rho)), self._y(scale(phi, -1.0))
         return [
             (self._y(scale(phi, x)), subtract(against, minus_phi), rho * reward),
@@ -144,12 +143,17 @@ class TDC(_Gradient):
     20
     """
 
+    kernel = "tdc"
+
     @property
     def n_terms(self) -> int:
         """One for y, two for theta."""
         return 3
 
-    def _terms(self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats) -> list[tuple[Vectors, Vectors, Floats]]:
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
         x, in_y, discounted_next = self.auxiliary_step, self._y(phi), subtract(phi, dphi)
         return [
             (

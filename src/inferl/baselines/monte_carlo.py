@@ -1,75 +1,44 @@
-"""Monte Carlo: the mean of the discounted returns, with a t interval. What people compare with first."""
+"""Monte Carlo: the mean return of episodes with a Student's t interval. What people compare with first.
+
+This file also collects the returns that `importance_sampling` uses: a stream goes in, in chunks of any size and with
+the episodes of several streams interleaved, and a record with one entry per episode comes out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.errors import DataError, ShapeError
+from inferl.errors import DataError, SettingError, ShapeError
 from inferl.interval import Interval, check_level, normal
+from inferl.rows import Bools, Floats, Integers, Rows
 from inferl.streams import Streams
 from inferl.transitions import Transitions
 
-__all__ = ["monte_carlo"]
+__all__ = ["Collector", "Episodes", "Weighted", "check_time_limit", "mean_interval", "monte_carlo"]
 
-
-@dataclass(eq=False)
-class _Open:
-    """An episode under way."""
-
-    counts: bool  # whether it began where it should
-    weight: float = 1.0  # product of the discounts and ratios so far
-    total: float = 0.0
-
-
-@dataclass(eq=False)
-class _Returns:
-    """The returns of the episodes that terminated, by Welford's recursion; in one pass and fixed memory."""
-
-    n: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    cut: int = 0  # episodes without an end of their own
-    open: dict[int, _Open] = field(default_factory=dict)  # stream -> episode
-
-    def step(self, stream: int, first: bool, counts: bool, reward: float, discount: float, ratio: float) -> None:
-        if first:
-            self.leave(stream)
-            self.open[stream] = _Open(counts)
-        episode = self.open[stream]
-        episode.weight *= ratio
-        episode.total += episode.weight * reward
-        episode.weight *= discount
-
-    def end(self, stream: int, terminated: bool) -> None:
-        if not terminated:
-            self.leave(stream)
-        elif (episode := self.open.pop(stream)).counts:
-            self.n += 1
-            deviation = episode.total - self.mean
-            self.mean += deviation / self.n
-            self.squares += deviation * (episode.total - self.mean)
-
-    def leave(self, stream: int) -> None:
-        """Give up the episode that is open in a stream, if there is one."""
-        episode = self.open.pop(stream, None)
-        self.cut += episode is not None and episode.counts
+TIME_LIMITS = (None, "ends", "cut")
+MAX_TRUNCATED = 0.01  # share of episodes that may be left out before the note says that the estimate is biased
+ON_POLICY = 1e-9  # ratios this near to 1 are rounding errors
 
 
 def monte_carlo(
-    data: Transitions | Iterable[Transitions], start: ArrayLike | None = None, level: float = 0.95
+    data: Transitions | Iterable[Transitions],
+    start: ArrayLike | None = None,
+    level: float = 0.95,
+    time_limit: str | None = None,
 ) -> Interval:
     """Estimate the value of the start by the mean discounted return G = r_1 + g_1 r_2 + g_1 g_2 r_3 + ... of episodes.
 
-    The discounts are those of the transitions. With ratios, each reward is weighted by the product of the ratios up to
-    its step (per-decision importance sampling). Episodes are taken to be independent: the interval is Student's.
+    The discounts are those of the transitions. Episodes are assumed to be independent: the interval is Student's.
+    The data must be on-policy; `per_decision` takes data with importance ratios. A few numbers per episode are kept in
+    memory.
 
-    An episode that was cut off, or is still open at the end, has no return. It is left out, and a note says how many
-    were: if long episodes are cut off more often, what remains is biased, as is what of several parallel streams has
-    ended first. (TD needs no ends: it keeps all steps.)
+    An episode without an end in the data is left out, and a note says how many were. With parallel streams, short
+    episodes are more likely to have ended; collect whole episodes, or many per stream.
 
     Parameters
     ----------
@@ -80,6 +49,11 @@ def monte_carlo(
         distribution.
     level
         Probability with which the interval holds the truth.
+    time_limit
+        What a truncated episode (`last` is set, the discount is not 0) stands for. ``"ends"``: the time limit belongs
+        to the task, the return up to it counts. ``"cut"``: the return beyond the limit is missing; the episode is left
+        out, which favours episodes that end early, and a note says so. None: ``"ends"`` if the data are undiscounted
+        (every discount is 0 or 1), ``"cut"`` otherwise.
 
     Examples
     --------
@@ -93,35 +67,233 @@ def monte_carlo(
     -1.98 [-2.07, -1.89] 95% pointwise, 2 000 transitions
     """
     check_level(level)
-    returns, streams = _Returns(), Streams()
+    check_time_limit(time_limit)
+    collector = Collector()
     for chunk in [data] if isinstance(data, Transitions) else data:
+        collector.add(chunk, start)
+        if collector.off_policy:
+            raise DataError(
+                "there are ratios other than 1, so the data are off-policy and their mean return is not the value of "
+                "the target policy; use inferl.baselines.per_decision"
+            )
+    episodes, notes = collector.episodes(time_limit)
+    estimand = collector.estimand(time_limit)
+    return mean_interval(float(episodes.total.mean()), episodes.total, level, collector.streams.n, notes, estimand)
+
+
+def mean_interval(
+    estimate: float, influence: Floats, level: float, n: int, notes: tuple[str, ...], estimand: str
+) -> Interval:
+    """Student's t interval around an estimate that is, but for a constant, the mean of independent terms."""
+    episodes = len(influence)
+    error = float(np.std(influence, ddof=1) / np.sqrt(episodes)) if episodes > 1 else np.inf
+    lower, upper = normal(np.asarray(estimate), np.asarray(error), level, float(episodes - 1))
+    return Interval(estimate, float(lower), float(upper), level, "normal", error, n, notes, estimand=estimand)
+
+
+def check_time_limit(time_limit: str | None) -> None:
+    """Refuse a `time_limit` that does not exist."""
+    if time_limit not in TIME_LIMITS:
+        raise SettingError(f"time_limit is {time_limit!r}; choose 'ends', 'cut' or None")
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes(Rows):
+    """Episodes that were closed, in the order in which they were."""
+
+    begun: Integers  # (E,) number of the first transition among all; identifies the episode
+    closed: Integers  # (E,) number of the last one
+    length: Integers  # (E,)
+    total: Floats  # (E,) sum of d_t w_t r_t: the return, each reward weighted by discounts and ratios up to its step
+    weight: Floats  # (E,) w_T, the product of all ratios
+    average: Floats  # (E,) average of w_t with weights d_t - d_{t+1}; w_T if undiscounted; its expectation is 1
+    truncated: Bools  # (E,) the discount at the end is not 0
+    counts: Bools  # (E,) began at the start that was asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(Rows):
+    """Single steps of episodes."""
+
+    begun: Integers  # (T,) identifies the episode
+    time: Integers  # (T,) within the episode, from 0
+    weight: Floats  # (T,) w_t
+    reward: Floats  # (T,) d_t w_t r_t
+
+
+@dataclass(frozen=True, eq=False)
+class _Open(Rows):
+    """What is carried of an episode under way; one row per stream."""
+
+    begun: Integers  # (S,) 0: none is open
+    length: Integers  # (S,)
+    total: Floats  # (S,)
+    weight: Floats  # (S,)
+    average: Floats  # (S,) without the share of what is still discounted ahead
+    discount: Floats  # (S,) product of the discounts so far
+    counts: Bools  # (S,)
+
+    @classmethod
+    def fresh(cls, begun: Integers, counts: Bools) -> _Open:
+        n = len(begun)
+        return cls(begun, np.zeros(n, np.int64), np.zeros(n), np.ones(n), np.zeros(n), np.ones(n), counts)
+
+    def where(self, condition: Bools, other: _Open) -> _Open:
+        """Take the rows of self where the condition holds, and those of the other elsewhere."""
+        return _Open(*(np.where(condition, getattr(self, x.name), getattr(other, x.name)) for x in fields(self)))
+
+
+@dataclass(eq=False)
+class Collector:
+    """Folds chunks of transitions into episodes; how the stream was cut into chunks makes no difference, to the bit."""
+
+    keep_steps: bool = False
+    streams: Streams = field(default_factory=Streams)
+    off_policy: bool = False  # a ratio was not 1
+    discounted: bool = False  # a discount was neither 0 nor 1
+    unfinished: int = 0  # episodes that were left without `last` when the next one of their stream began
+    steps: list[Weighted] = field(default_factory=list)
+    _closed: list[Episodes] = field(default_factory=list)
+    _open: _Open = field(default_factory=lambda: _Open.fresh(np.zeros(0, np.int64), np.zeros(0, np.bool_)))
+
+    def add(self, chunk: Transitions, start: ArrayLike | None = None) -> None:
+        """Take a chunk in; episodes count if they begin at the start."""
         if chunk.ratios.ndim != 1:
             raise ShapeError(f"there are {chunk.ratios.shape[1]} columns of ratios; choose one with with_ratios")
-        streams, steps = streams.place(chunk)
-        columns = (chunk.stream, steps.first, _begins(chunk, start), chunk.rewards, chunk.discounts, chunk.ratios)
-        for row, last in zip(zip(*(column.tolist() for column in columns), strict=True), chunk.last, strict=True):
-            returns.step(*row)
-            if last:
-                returns.end(row[0], terminated=row[4] == 0)
-    for stream in list(returns.open):
-        returns.leave(stream)
-    if returns.n == 0:
-        raise DataError(
-            f"no episode has a return: {returns.cut} were cut off or are still open, and none terminated"
-            + ("" if start is None else " among those that begin at the start")
-            + "; take more steps, raise the time limit, or use an Evaluator, which needs no ends"
-        )
-    error = np.sqrt(returns.squares / (returns.n - 1) / returns.n) if returns.n > 1 else np.inf
-    lower, upper = normal(np.asarray(returns.mean), np.asarray(error), level, float(returns.n - 1))
-    notes = (
-        (f"left out: {returns.cut} of {returns.n + returns.cut} episodes have no end, and so no return",)
-        if returns.cut
-        else ()
-    )
-    return Interval(returns.mean, float(lower), float(upper), level, "normal", float(error), streams.n, notes)
+        counts = _begins(chunk, start)
+        if len(chunk) == 0:
+            return
+        self.streams, placed = self.streams.place(chunk)
+        self.off_policy |= bool((np.abs(chunk.ratios - 1) > ON_POLICY).any())
+        self.discounted |= bool(((chunk.discounts != 0) & (chunk.discounts != 1)).any())
+        more = len(self.streams) - len(self._open)
+        now = _Open.join([self._open, _Open.fresh(np.zeros(more, np.int64), np.zeros(more, np.bool_))])
+
+        # Segments: the rows that an episode has in this chunk. Those of one stream stand behind each other.
+        order = np.argsort(placed.clock.slot, kind="stable")
+        slot, opens = placed.clock.slot[order], placed.first[order]
+        other_stream = np.r_[True, slot[1:] != slot[:-1]]
+        begin = np.flatnonzero(opens | other_stream)
+        stop = np.r_[begin[1:], len(order)]
+        segment_slot, leads, fresh = slot[begin], other_stream[begin], opens[begin]
+        trails = np.r_[leads[1:], True]  # the latest of its stream
+
+        carried = now[segment_slot]
+        rows = order[begin]
+        before = _Open.fresh(placed.clock.step[rows], counts[rows]).where(fresh, carried)
+        after = self._advance(chunk, order, before, begin, stop)
+
+        final = order[stop - 1]
+        ends = chunk.last[final]
+        abandoned = fresh & leads & (carried.begun > 0) & carried.counts
+        self.unfinished += int(abandoned.sum()) + int((~ends & ~trails & after.counts).sum())
+        self._close(after[np.flatnonzero(ends)], placed.clock.step[final[ends]], chunk.discounts[final[ends]] != 0)
+
+        # The latest segment of a stream is carried on, unless it ended.
+        index = np.arange(len(now))
+        index[segment_slot[trails]] = len(now) + np.flatnonzero(trails)
+        self._open = _Open.join([now, replace(after, begun=np.where(ends, 0, after.begun))])[index]
+
+    def episodes(self, time_limit: str | None) -> tuple[Episodes, tuple[str, ...]]:
+        """Return the episodes that have a return, with notes on those that have none."""
+        every = self.closed()
+        unfinished = self.unfinished + int(((self._open.begun > 0) & self._open.counts).sum())
+        ends = self._ends(time_limit)
+        used = every if ends else every[np.flatnonzero(~every.truncated)]
+        cut = len(every) - len(used)
+        if len(used) == 0:
+            raise DataError(
+                f"no episode has a return: {cut} were cut off, {unfinished} have no end in the data, none terminated; "
+                + "collect whole episodes"
+                + (", count the returns up to the time limit with time_limit='ends'" if cut else "")
+                + ", or use an Evaluator, which needs no ends"
+            )
+        notes = []
+        if cut:
+            share = cut / len(every)
+            biased = "the estimate is" if share > MAX_TRUNCATED else "the estimate may be"
+            notes.append(
+                f"{'truncation' if share > MAX_TRUNCATED else 'left out'}: {cut} of {len(every)} episodes "
+                f"({share:.1%}) were cut off and have no return; {biased} biased towards episodes that end early; "
+                "use time_limit='ends' for the return up to the time limit, or an Evaluator, which needs no ends"
+            )
+        if unfinished:
+            notes.append(f"left out: {unfinished} of {len(every) + unfinished} episodes have no end in the data")
+        return used, tuple(notes)
+
+    def estimand(self, time_limit: str | None) -> str:
+        """Say what the mean of the returns estimates."""
+        kind = "discounted" if self.discounted else "undiscounted"
+        limit = " up to the time limit" if self._ends(time_limit) and self.closed().truncated.any() else ""
+        return f"mean {kind} return of an episode{limit}"
+
+    def closed(self) -> Episodes:
+        """Return the closed episodes that began at the start, truncated ones included."""
+        if not self._closed:
+            none, zero, no = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
+            return Episodes(none, none, none, zero, zero, zero, no, no)
+        every = Episodes.join(self._closed)
+        order = np.argsort(every.closed)
+        return every[order[every.counts[order]]]
+
+    def _ends(self, time_limit: str | None) -> bool:
+        """Whether the returns of truncated episodes count."""
+        return time_limit == "ends" or (time_limit is None and not self.discounted)
+
+    def _close(self, episodes: _Open, step: Integers, truncated: Bools) -> None:
+        if len(step):
+            self._closed.append(
+                Episodes(
+                    begun=episodes.begun,
+                    closed=step,
+                    length=episodes.length,
+                    total=episodes.total,
+                    weight=episodes.weight,
+                    average=episodes.average + episodes.discount * episodes.weight,
+                    truncated=truncated,
+                    counts=episodes.counts,
+                )
+            )
+
+    def _advance(self, rows: Transitions, order: Integers, before: _Open, begin: Integers, stop: Integers) -> _Open:
+        """Add to each episode its rows order[begin:stop], one after the other.
+
+        Segments of similar length (within a factor of 2) are padded to one matrix and accumulated together.
+        """
+        length = stop - begin
+        group = np.frexp(length)[1]
+        total, weight, average, discount = (np.empty(len(begin)) for _ in range(4))
+        for power in np.unique(group):
+            own = np.flatnonzero(group == power)
+            time = np.arange(length[own].max())
+            there = time < length[own, None]
+            where = order[np.where(there, begin[own, None] + time, 0)]
+            with np.errstate(over="ignore", invalid="ignore"):
+                w = _running(np.multiply, before.weight[own], np.where(there, rows.ratios[where], 1.0))
+                d = _running(np.multiply, before.discount[own], np.where(there, rows.discounts[where], 1.0))
+                paid = d[:, :-1] * w[:, 1:] * np.where(there, rows.rewards[where], 0.0)
+                total[own] = _running(np.add, before.total[own], paid)[:, -1]
+                average[own] = _running(np.add, before.average[own], (d[:, :-1] - d[:, 1:]) * w[:, 1:])[:, -1]
+            weight[own], discount[own] = w[:, -1], d[:, -1]
+            if self.keep_steps:
+                at = before.length[own, None] + time
+                begun = np.broadcast_to(before.begun[own, None], there.shape)
+                self.steps.append(Weighted(begun[there], at[there], w[:, 1:][there], paid[there]))
+        if not (np.isfinite(total) & np.isfinite(average)).all():
+            row = int(np.flatnonzero(~(np.isfinite(total) & np.isfinite(average)))[0])
+            raise DataError(
+                f"the product of the ratios overflows in the episode that begins at transition {before.begun[row]}; "
+                "are these ratios of probabilities?"
+            )
+        return _Open(before.begun, before.length + length, total, weight, average, discount, before.counts)
 
 
-def _begins(chunk: Transitions, start: ArrayLike | None) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _running(operation: np.ufunc, first: Floats, rest: Floats) -> Floats:
+    """Accumulate along rows that begin with `first`, strictly from left to right."""
+    return np.asarray(operation.accumulate(np.concatenate([first[:, None], rest], axis=1), axis=1))
+
+
+def _begins(chunk: Transitions, start: ArrayLike | None) -> Bools:
     """Say which rows have the features of the start."""
     if start is None:
         return np.ones(len(chunk), np.bool_)

@@ -89,7 +89,7 @@ def offline_bootstrap(
     if len(units) < 2:
         raise DataError(f"there is only one unit to resample, of kind {unit!r}; take shorter ones, or more data")
     solved = isinstance(estimator, LeastSquares)
-    targets, single = as_targets(target, algorithm, tabular, whole=not solved)
+    targets, single, _ = as_targets(target, algorithm, tabular, whole=not solved)
 
     def draw(b: int) -> Draw:
         generator = np.random.default_rng((seed, b))

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl import kernels
-from inferl.algorithms.gradient import GradientIncrements
 from inferl.bootstrap import OnlineBootstrap
 from inferl.errors import DivergenceError, SettingError
-from inferl.increments import FieldIncrements
+from inferl.increments import FieldIncrements, GradientIncrements
 from inferl.kernels import Foldable
 from inferl.rows import Floats, Integers
 from inferl.streams import Clock

@@ -13,9 +13,31 @@ from types import ModuleType
 
 from inferl.errors import SettingError
 from inferl.kernels import reference
-from inferl.kernels.seam import AddEntries, Draws, Fold, Foldable, PairUp, Walk
+from inferl.kernels.seam import (
+    AddEntries,
+    DecayingSum,
+    Draws,
+    Fold,
+    Foldable,
+    FollowEpisodes,
+    PairUp,
+    SumEpisodes,
+    Walk,
+)
 
-__all__ = ["Draws", "Fold", "Foldable", "add_entries", "fold", "name", "pair_up", "walk"]
+__all__ = [
+    "Draws",
+    "Fold",
+    "Foldable",
+    "add_entries",
+    "decaying_sum",
+    "fold",
+    "follow_episodes",
+    "name",
+    "pair_up",
+    "sum_episodes",
+    "walk",
+]
 
 
 def _chosen() -> tuple[str, ModuleType]:
@@ -41,3 +63,6 @@ fold: Fold = _kernel.fold
 walk: Walk = _kernel.walk
 pair_up: PairUp = _kernel.pair_up
 add_entries: AddEntries = _kernel.add_entries
+decaying_sum: DecayingSum = _kernel.decaying_sum
+sum_episodes: SumEpisodes = _kernel.sum_episodes
+follow_episodes: FollowEpisodes = _kernel.follow_episodes

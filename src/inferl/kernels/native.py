@@ -6,18 +6,26 @@ import os
 
 import numpy as np
 
-from inferl.algorithms.gradient import GTD, GTD2, TDC, GradientIncrements
-from inferl.increments import FieldIncrements, Increments
+from inferl.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.kernels import _native, reference
 from inferl.kernels.seam import Draws, Foldable
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["add_entries", "fold", "instruction_set", "pair_up", "walk"]
+__all__ = [
+    "add_entries",
+    "decaying_sum",
+    "fold",
+    "follow_episodes",
+    "instruction_set",
+    "pair_up",
+    "sum_episodes",
+    "walk",
+]
 
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
-_KINDS = {GTD: 0, GTD2: 1, TDC: 2}
+_KINDS = {"gtd": 0, "gtd2": 1, "tdc": 2}
 
 if "INFERL_ISA" in os.environ:
     _native.choose(os.environ["INFERL_ISA"])
@@ -59,9 +67,9 @@ def fold(
     if isinstance(increments, GradientIncrements):
         x = increments
         if isinstance(x.phi, np.ndarray) and isinstance(x.dphi, np.ndarray):
-            kind = _KINDS[type(x.algorithm)]
+            kind = _KINDS[x.form.kernel]
             data = (_flat(x.phi), _flat(x.dphi), _flat(x.ratio), _flat(x.reward))
-            _native.fold_gradient(*call, kind, *data, x.algorithm.auxiliary_step)
+            _native.fold_gradient(*call, kind, *data, x.form.auxiliary_step)
             return largest
         increments = x.expanded()
     u, v, c, damped = increments.u, increments.v, increments.c, bool(increments.damping.any())
@@ -139,6 +147,53 @@ def add_entries(
         closed_by,
     )
     return sums, closed_by
+
+
+def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
+    """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    out = np.empty(len(add))
+    _native.decaying_sum(_flat(add), _flat(decay), np.ascontiguousarray(slot), _bits(first), most, carried, out)
+    return out
+
+
+def sum_episodes(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    episode: Integers,
+    last: Bools,
+    sum: Floats,
+    is_open: Integers,
+    closed: Floats,
+    row: int,
+) -> tuple[int, int]:
+    """Add up scores over episodes; see `seam.SumEpisodes`."""
+    entries = np.zeros(0, np.int64) if index is None else np.ascontiguousarray(index)
+    places = np.ascontiguousarray(slot), np.ascontiguousarray(episode), _bits(last)
+    after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
+    return int(after), int(filled)
+
+
+def follow_episodes(
+    reward: Floats,
+    discount: Floats,
+    ratio: Floats,
+    slot: Integers,
+    first: Bools,
+    last: Bools,
+    open: Floats,
+    closed: Floats,
+    most: float,
+    row: int,
+) -> tuple[int, int]:
+    """Follow episodes; see `seam.FollowEpisodes`."""
+    columns = _flat(reward), _flat(discount), _flat(ratio), np.ascontiguousarray(slot), _bits(first), _bits(last)
+    after, filled = _native.follow_episodes(*columns, most, open, closed, row)
+    return int(after), int(filled)
+
+
+def _bits(array: Bools) -> Bools:
+    return np.ascontiguousarray(array, dtype=np.bool_)
 
 
 def _flat(array: Floats) -> Floats:

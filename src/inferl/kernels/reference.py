@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferl.algorithms.gradient import GradientIncrements
-from inferl.increments import FieldIncrements, Increments
+from inferl.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.kernels.seam import Draws, Foldable
 from inferl.kernels.walks import walk
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
 
-__all__ = ["add_entries", "fold", "pair_up", "walk"]
+__all__ = ["add_entries", "decaying_sum", "fold", "follow_episodes", "pair_up", "sum_episodes", "walk"]
 
 
 def fold(
@@ -173,3 +172,87 @@ def add_entries(
             closed_by.append(t)
             kept_rows[s] = 0
     return np.array(sums).reshape(len(sums), p), np.array(closed_by, np.int64)
+
+
+def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
+    """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    out = np.empty(len(add))
+    columns = zip(add.tolist(), decay.tolist(), slot.tolist(), first.tolist(), strict=True)
+    for t, (more, factor, s, opens) in enumerate(columns):
+        out[t] = (0.0 if opens else carried[s]) + more
+        carried[s] = min(factor * out[t], most)
+    return out
+
+
+def sum_episodes(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    episode: Integers,
+    last: Bools,
+    sum: Floats,
+    is_open: Integers,
+    closed: Floats,
+    row: int,
+) -> tuple[int, int]:
+    """Add up scores over episodes; see `seam.SumEpisodes`."""
+    filled = 0
+
+    def close(s: int) -> None:
+        nonlocal filled
+        closed[filled] = sum[s]
+        sum[s], is_open[s] = 0.0, 0
+        filled += 1
+
+    while row < len(slot) and filled + 2 <= len(closed):
+        s = int(slot[row])
+        if is_open[s] != episode[row]:  # a new one begins, announced by `last` before or not
+            if is_open[s] > 0:
+                close(s)
+            is_open[s] = episode[row]
+        if index is None:
+            sum[s] += value[row]
+        else:
+            np.add.at(sum[s], index[row], value[row])
+        if last[row]:
+            close(s)
+        row += 1
+    return row, filled
+
+
+def follow_episodes(
+    reward: Floats,
+    discount: Floats,
+    ratio: Floats,
+    slot: Integers,
+    first: Bools,
+    last: Bools,
+    open: Floats,
+    closed: Floats,
+    most: float,
+    row: int,
+) -> tuple[int, int]:
+    """Follow episodes; see `seam.FollowEpisodes`."""
+    filled = 0
+
+    def close(s: int, at: int) -> None:
+        nonlocal filled
+        closed[filled] = *open[s, :4], at
+        open[s, 4] = 0.0
+        filled += 1
+
+    while row < len(slot) and filled + 2 <= len(closed):
+        s = int(slot[row])
+        if first[row]:
+            if open[s, 4] > 0:
+                close(s, -1)
+            open[s] = 0.0, 1.0, 1.0, 0.0, 1.0
+        before = open[s, 2]
+        open[s, 1] = min(open[s, 1] * ratio[row], most)
+        open[s, 0] += open[s, 2] * open[s, 1] * reward[row]
+        open[s, 2] *= discount[row]
+        open[s, 3] += (before - open[s, 2]) * open[s, 1]
+        if last[row]:
+            close(s, row)
+        row += 1
+    return row, filled

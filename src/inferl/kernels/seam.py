@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from inferl.algorithms.gradient import GradientIncrements
-from inferl.increments import FieldIncrements, Increments
+from inferl.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["AddEntries", "Draws", "Fold", "Foldable", "PairUp", "Walk"]
+__all__ = ["AddEntries", "DecayingSum", "Draws", "Fold", "Foldable", "FollowEpisodes", "PairUp", "SumEpisodes", "Walk"]
 
 Foldable = Increments | GradientIncrements | FieldIncrements
 
@@ -120,4 +119,69 @@ class AddEntries(Protocol):
         p: int,
     ) -> tuple[Floats, Integers]:
         """Add, and return the longer blocks."""
+        ...
+
+
+class DecayingSum(Protocol):
+    """Let a sum decay along each stream: out_t = carried + add_t,  carried = min(decay_t out_t, `most`).
+
+    Row t belongs to the stream in `slot` t; `carried` (S,) is changed in place, and is 0 where `first` opens an
+    episode. Returns out (T,).
+    """
+
+    def __call__(
+        self, add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float
+    ) -> Floats:
+        """Run along the rows."""
+        ...
+
+
+class SumEpisodes(Protocol):
+    """Add up scores over the episodes of each stream, in place.
+
+    Row t has the scores `value` (T, p), or the entries `index` and `value` (T, m). `sum` (S, p) holds those of open
+    episodes, whose numbers are in `is_open` (S,), 0 where there is none. An episode closes at its `last` row, or where
+    another begins. Sums of closed ones go to `closed` (room, p). Starts at `row`, stops when there may be no room, and
+    returns the row to go on with and the number that closed.
+    """
+
+    def __call__(
+        self,
+        index: Integers | None,
+        value: Floats,
+        slot: Integers,
+        episode: Integers,
+        last: Bools,
+        sum: Floats,
+        is_open: Integers,
+        closed: Floats,
+        row: int,
+    ) -> tuple[int, int]:
+        """Add up."""
+        ...
+
+
+class FollowEpisodes(Protocol):
+    """Follow the episodes of each stream, in place.
+
+    `open` (S, 5) holds what each has earned; its weight w, the product of its ratios, at most `most`; the product d of
+    its discounts; its mean weight, the sum of w_t (d_t - d_{t+1}); and 1 if it is open. Those that close are written to
+    `closed` (room, 5), with the row that closed them in place of the 1, or -1 where only the next episode shows it.
+    Starts at `row`, stops when there may be no room, and returns the row to go on with and the number that closed.
+    """
+
+    def __call__(
+        self,
+        reward: Floats,
+        discount: Floats,
+        ratio: Floats,
+        slot: Integers,
+        first: Bools,
+        last: Bools,
+        open: Floats,
+        closed: Floats,
+        most: float,
+        row: int,
+    ) -> tuple[int, int]:
+        """Follow."""
         ...

@@ -1,0 +1,327 @@
+r"""DoublyRobust: the value of the starts, whatever the features are.
+
+TD's theta answers for the features: if they cannot express the value, its answer is off by an amount that nothing in
+it shows. What was earned along episodes shows it. With y_t the weight that an episode's start has at step t (the
+product of discounts and ratios in between) and delta_t = r + g theta.phi' - theta.phi, the mean over starts of
+
+    theta.phi_0 + sum_t y_t rho_t delta_t
+
+is the value for every theta. So four numbers are put behind theta **in the same linear system**, and least squares
+gives their errors as it does for theta: *fitted*, the mean of theta.phi_0; *gap*, what the returns add to it, value
+minus fitted; and two gaps with bounded weights, *cut* (min(y, 1)) and *early* (weights that halve at every step), which
+are 0 if the features are right and have smaller errors than the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl import kernels
+from inferl.algorithms.base import Algorithm, Carry, room, transitions_of
+from inferl.algorithms.td import TD
+from inferl.errors import SettingError, ShapeError
+from inferl.increments import Increments, unexplained
+from inferl.rows import Bools, Floats, Integers, Rows, shared
+from inferl.streams import Clock, Steps
+from inferl.transitions import Transitions
+from inferl.vectors import Sparse, Vectors, dense, embed, scale, squared_norm, stored_numbers, terms
+
+__all__ = ["DoublyRobust", "ValueIncrements"]
+
+LARGEST = 1e100  # weight; 0 times infinity would be no number
+OUTPUTS = ("fitted", "gap", "cut", "early")
+
+
+@dataclass(frozen=True)
+class DoublyRobust(Algorithm):
+    r"""The value of the starts, whatever the features are: TD's answer, and what the returns add to it.
+
+    Parameters
+    ----------
+    base
+        `TD`, or the number of features.
+    start
+        A state, by its row number or its features: every visit to it is a start, for a stream without episodes. By
+        default starts are where episodes begin.
+
+    Examples
+    --------
+    Two states that one feature cannot tell apart; episodes begin in the first, whose value is 1, and end after the
+    second, which pays:
+
+    >>> from inferl import DoublyRobust, Evaluator, TD, Transitions
+    >>> pay = np.random.default_rng(0).integers(3, size=500)
+    >>> rows = np.zeros(1000, int)
+    >>> data = Transitions(rows, np.column_stack([0 * pay, pay]).ravel(), rows, np.tile([1.0, 0.0], 500))
+    >>> print(Evaluator(DoublyRobust(TD(1))).update(data).interval())
+    0.952 [0.881, 1.023] 95% pointwise, 1 000 transitions
+    """
+
+    base: TD
+    start: int | tuple[float, ...] | None
+
+    def __init__(self, base: TD | int, start: ArrayLike | None = None) -> None:
+        base = TD(base) if isinstance(base, int) else base
+        if not isinstance(base, TD):
+            raise SettingError(f"DoublyRobust takes TD, or the number of features; not {base}")
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "start", _as_start(start, base))
+        object.__setattr__(self, "dimension", base.dimension + len(OUTPUTS))
+
+    @property
+    def n_features(self) -> int:
+        """Length of the features, or number of rows of the table."""
+        return self.base.dimension
+
+    @property
+    def n_terms(self) -> int:
+        """One of theta, one of the gaps, one of the fitted value, and the counts of starts."""
+        return 6
+
+    @property
+    def sparse(self) -> bool:
+        """As TD."""
+        return self.base.sparse
+
+    @property
+    def recursive(self) -> bool:
+        """The gap is a ratio of sums; no step size would fit both it and theta."""
+        return False
+
+    @property
+    def blocks(self) -> str:
+        """Episodes are independent of each other; visits within a stream are not."""
+        return "episode" if self.start is None else "dyadic"
+
+    @property
+    def outputs(self) -> Integers:
+        """The numbers behind theta."""
+        return np.arange(self.base.dimension, self.dimension)
+
+    def named_targets(self) -> dict[str, Floats]:
+        """Return the value, and its two parts: what TD says, and what the returns add."""
+        unit = np.eye(self.dimension)[self.base.dimension :]
+        return {"value": unit[:1] + unit[1:2], "fitted": unit[:1], "gap": unit[1:2]}
+
+    def checked_targets(self) -> list[Floats]:
+        """Return value, fitted, gap, cut and early; the last three are 0 if the features can express the value."""
+        return [np.concatenate([self.named_targets()["value"], np.eye(self.dimension)[self.base.dimension :]])]
+
+    @property
+    def n_values(self) -> int:
+        """Length of a vector that has a value: that of the features."""
+        return self.base.dimension
+
+    def of_features(self, vectors: Floats) -> Floats:
+        """Extend vectors of features (k, d) by zeros: the value that TD gives them."""
+        return embed(vectors, 0, self.dimension)  # type: ignore[return-value]
+
+    def at_known_start(self, vector: Floats) -> Floats:
+        """Return the target for a start distribution with known mean features (d,)."""
+        return self.of_features(np.atleast_2d(vector)) + self.named_targets()["gap"]
+
+    def state_vector(self, state: int) -> Floats:
+        """Turn the number of a state into a target."""
+        return self.of_features(self.base.state_vector(state)[None])[0]
+
+    def check(self, data: Transitions | Increments) -> None:
+        """Refuse data that TD refuses, and a start of another kind."""
+        self.base.check(data)
+        if self.start is not None and isinstance(data, Transitions) and data.tabular != isinstance(self.start, int):
+            kind = "row numbers of a table" if data.tabular else "vectors"
+            raise ShapeError(f"start is {self.start}, but features are {kind}; give the start as they are")
+
+    def increments(self, steps: Steps, carry: Carry) -> tuple[ValueIncrements, Clock, Carry]:  # type: ignore[override]
+        """Return what the equations of theta, of the fitted value and of the gaps are made of."""
+        data, slot = transitions_of(steps), steps.clock.slot
+        phi, dphi = self.base.features(data)
+        trace, after = None, {}
+        if self.base.trace > 0:
+            traced, _, after = self.base.increments(steps, {key: carry[key] for key in carry if key == "trace"})
+            trace = dense(traced.u)[:, 0]
+        starts = steps.first if self.start is None else _visits(data, self.start)
+        decay, add = data.discounts * data.ratios, starts.astype(np.float64)
+        weights = []
+        for name, factor in (("weight", 1.0), ("early", 0.5)):
+            carried = room(carry, name, slot)
+            weights.append(kernels.decaying_sum(add, factor * decay, slot, steps.first, carried, LARGEST))
+            after[name] = carried
+        made = ValueIncrements(
+            phi,
+            dphi,
+            trace,
+            data.ratios,
+            data.rewards,
+            *weights,
+            starts,
+            squared_norm(phi),
+            self.outputs,
+            self.dimension,
+        )
+        return made, steps.clock, after
+
+
+@dataclass(frozen=True, eq=False)
+class ValueIncrements(Rows):
+    """Increments of `DoublyRobust`, before their terms are written out over all parameters."""
+
+    phi: Vectors  # (T, d)
+    dphi: Vectors  # (T, d)
+    trace: Floats | None  # (T, d); None: rho phi
+    ratio: Floats  # (T,)
+    reward: Floats  # (T,)
+    weight: Floats  # (T,) y: of the starts, at this step, before its ratio
+    early: Floats  # (T,) the same, halved at every step
+    starts: Bools  # (T,)
+    scale: Floats  # (T,)
+    outputs: Integers = field(metadata=shared)  # where fitted, gap, cut and early are
+    size: int = field(metadata=shared)  # number of parameters
+
+    @property
+    def n_parameters(self) -> int:
+        """Length p of the parameter vector."""
+        return self.size
+
+    def expanded(self) -> Increments:
+        """Write the terms out; slow, for a `Stack` and for tests."""
+        n, p, starts = len(self), self.size, self.starts.astype(np.float64)
+        sparse, nothing = isinstance(self.phi, Sparse) and self.trace is None, np.zeros(n)
+
+        def entries(places: Integers, values: list[Floats]) -> Vectors:
+            x = Sparse(np.broadcast_to(places, (n, len(places))), np.stack(values, axis=1), p)
+            return x if sparse else dense(x)
+
+        fitted, gaps = self.outputs[:1], self.outputs[1:]
+        theta, difference, phi = (embed(x, 0, p) for x in (self._traced(), self.dphi, scale(self.phi, -1.0)))
+        at_fitted = entries(fitted, [nothing + 1])
+        back = _added(phi, at_fitted)
+        u = [theta, entries(gaps, list(self._weights().T)), entries(fitted, [starts])]
+        u += [entries(gaps[k : k + 1], [starts]) for k in range(3)]
+        v = [difference, difference, back] + [entries(gaps[k : k + 1], [nothing + 1]) for k in range(3)]
+        c = np.stack([self.reward, self.reward, *[nothing] * 4], axis=1)
+        return Increments(terms(u), terms(v), c, np.zeros(p), self.scale)
+
+    def named(self) -> Integers | None:
+        """Parameters that these increments touch, row by row; None: all."""
+        if not isinstance(self.phi, Sparse) or not isinstance(self.dphi, Sparse) or self.trace is not None:
+            return None
+        index = np.concatenate([self.phi.index, self.dphi.index], axis=1)
+        value = np.concatenate([self.phi.value, self.dphi.value], axis=1)
+        return np.concatenate([index[value != 0], self.outputs])
+
+    def at_places(self, place: Integers, seen: Integers, room: int) -> ValueIncrements:
+        """Write sparse increments in terms of places instead of parameters."""
+        if not isinstance(self.phi, Sparse) or not isinstance(self.dphi, Sparse) or self.trace is not None:
+            return self
+        phi, dphi = (Sparse(np.maximum(place[x.index], 0), x.value, room) for x in (self.phi, self.dphi))
+        return replace(self, phi=phi, dphi=dphi, outputs=place[self.outputs], size=room)
+
+    def products(self) -> tuple[Vectors, Vectors, Floats]:
+        """Vectors u and v (T, p), and c (T,), whose products add up to the equations of theta and of the gaps."""
+        u, gaps = self._traced(), self.outputs[1:]
+        if isinstance(u, Sparse) and isinstance(self.dphi, Sparse):
+            index = np.concatenate([u.index, np.broadcast_to(gaps, (len(self), 3))], axis=1)
+            value = np.concatenate([u.value, self._weights()], axis=1)
+            return Sparse(index, value, self.size), self.dphi, self.reward
+        left, d = np.zeros((len(self), self.size)), self.size - len(OUTPUTS)
+        left[:, :d], left[:, gaps] = dense(u), self._weights()
+        return left, embed(dense(self.dphi), 0, self.size), self.reward
+
+    def add_rest(self, matrix: Floats) -> None:
+        """Add the starts: their number, and the features that are averaged over them."""
+        matrix[self.outputs, self.outputs] += np.count_nonzero(self.starts)
+        row, phi = matrix[self.outputs[0]], self.phi[self.starts]
+        if isinstance(phi, Sparse):
+            np.subtract.at(row, phi.index, phi.value)
+        elif len(phi):
+            # One after the other, so that the sum does not depend on how rows were cut.
+            d = phi.shape[1]
+            row[:d] = np.subtract.accumulate(np.concatenate([row[None, :d], phi]), axis=0)[-1]
+
+    def features(self) -> Vectors:
+        """What the steps are seen through: (T, d) or (T, entries)."""
+        return self._traced()
+
+    def numbers(self) -> int:
+        """How many numbers it takes to store these rows."""
+        trace = 0 if self.trace is None else self.trace.size
+        return stored_numbers(self.phi) + stored_numbers(self.dphi) + trace
+
+    def following(self) -> ValueIncrements:
+        """Return the same rows; there is nothing that all share."""
+        return self
+
+    def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
+        """Evaluate the equations at theta: (T, p), or (T, 5) entries; see `Increments.scores`.
+
+        Only theta goes towards the rows that it has seen; the gaps take whatever it leaves.
+        """
+        u, gaps = self._traced(), self.outputs[1:]
+        rest = self.reward - _dot(self.dphi, theta)
+        own = rest if inverse is None else unexplained(rest[:, None], self._leverage(u, inverse)[:, None])[:, 0]
+        fitted = np.zeros(len(self))
+        fitted[self.starts] = _dot(self.phi[self.starts], theta) - theta[self.outputs[0]]
+        added = self._weights() * rest[:, None] - self.starts[:, None] * theta[gaps]
+        if isinstance(u, Sparse):
+            index = np.concatenate([u.index, np.broadcast_to(self.outputs, (len(self), len(OUTPUTS)))], axis=1)
+            value = np.concatenate([u.value * own[:, None], fitted[:, None], added], axis=1)
+            return Sparse(index, value, self.size)
+        scores, d = np.zeros((len(self), self.size)), self.size - len(OUTPUTS)
+        np.multiply(u, own[:, None], out=scores[:, :d])
+        scores[:, self.outputs[0]], scores[:, gaps] = fitted, added
+        return scores
+
+    def _traced(self) -> Vectors:
+        return scale(self.phi, self.ratio) if self.trace is None else self.trace
+
+    def _weights(self) -> Floats:
+        """Weights of the three gaps, (T, 3)."""
+        return self.ratio[:, None] * np.stack(
+            [self.weight, np.minimum(self.weight, 1.0), np.minimum(self.early, 1.0)], axis=1
+        )
+
+    def _leverage(self, u: Vectors, inverse: Floats) -> Floats:
+        """How much each step explains itself in theta's equation, (T,)."""
+        v = self.dphi
+        if isinstance(u, Sparse) and isinstance(v, Sparse):
+            between = inverse[v.index[:, :, None], u.index[:, None, :]]
+            return np.asarray(np.einsum("ti,tij,tj->t", v.value, between, u.value))
+        left, right = dense(v), dense(u)
+        d = left.shape[1]
+        return np.asarray(np.einsum("tp,tp->t", left, right @ inverse[:d, :d].T))
+
+
+def _dot(x: Vectors, theta: Floats) -> Floats:
+    if isinstance(x, Sparse):
+        return np.asarray(np.add.reduce(x.value * theta[x.index], axis=-1))
+    # One product a row: those of a whole matrix have last bits that depend on how many rows there are.
+    return np.asarray((x[:, None, :] @ theta[: x.shape[1]])[:, 0])
+
+
+def _added(x: Vectors, y: Vectors) -> Vectors:
+    if isinstance(x, Sparse) and isinstance(y, Sparse):
+        return Sparse(np.concatenate([x.index, y.index], axis=1), np.concatenate([x.value, y.value], axis=1), x.size)
+    return dense(x) + dense(y)
+
+
+def _as_start(start: Any, base: TD) -> int | tuple[float, ...] | None:
+    """Read a start: a row number, or the features of a state."""
+    if start is None:
+        return None
+    array = np.asarray(start)
+    if array.ndim == 0 and np.issubdtype(array.dtype, np.integer) and 0 <= int(array) < base.dimension:
+        return int(array)
+    if array.shape != (base.dimension,) or not np.isfinite(array.astype(np.float64)).all():
+        raise SettingError(f"start is {start!r}; give a row number of the table, or {base.dimension} features")
+    return tuple(array.astype(np.float64).tolist())
+
+
+def _visits(data: Transitions, start: int | tuple[float, ...]) -> Bools:
+    """Say which rows are at the start."""
+    if data.tabular:
+        return np.asarray(data.features == start)
+    return np.asarray((data.features == np.array(start)).all(axis=1))

@@ -1,0 +1,141 @@
+"""Episodes seen so far: how they ended, what they earned, and how their weights spread.
+
+A few sums, from which reports and checks read what the data are: the share of episodes that were cut off, how much of
+the value lies beyond the cuts, on how many episodes the importance weights rest, and what values are possible at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inferl import kernels
+from inferl.rows import Floats, InPlace
+from inferl.streams import Steps
+from inferl.transitions import Transitions
+
+__all__ = ["EpisodeSummary"]
+
+ROOM = 256  # episodes that are added up at once
+LARGEST = 1e100  # weight
+EARNED, WEIGHT, DISCOUNT, MEAN_WEIGHT, OPEN = range(5)  # columns of `open`
+
+
+@dataclass(eq=False)
+class EpisodeSummary(InPlace):
+    """Sums over episodes, and the state of those that are open; changed in place."""
+
+    open: Floats = field(default_factory=lambda: np.zeros((0, 5)))  # (S, 5), see kernels.seam.FollowEpisodes
+    begun: int = 0
+    terminated: int = 0  # ended by themselves
+    limited: int = 0  # ended by a time limit that is part of the task
+    cut: int = 0  # cut off: what comes after is not known
+    beyond: float = 0.0  # sum over the cut ends of the weight that the start has there
+    weights: Floats = field(default_factory=lambda: np.zeros(2))  # sums of the mean weights and of their squares
+    earned: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest, if whole
+    rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest
+    discounts: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # likewise, without ends
+    steps: int = 0
+
+    def add(self, steps: Steps) -> None:
+        """Take in steps, in their order."""
+        data = steps.data
+        if not isinstance(data, Transitions):
+            return
+        ratios = data.ratios if data.ratios.ndim == 1 else data.ratios[:, 0]
+        new = int(steps.clock.slot.max(initial=-1)) + 1 - len(self.open)
+        if new > 0:
+            self.open = np.concatenate([self.open, np.zeros((new, 5))])
+        self.begun += int(np.count_nonzero(steps.first))
+        self.steps += len(data)
+        goes_on = data.discounts[data.discounts > 0]
+        self.rewards, self.discounts = _widened(self.rewards, data.rewards), _widened(self.discounts, goes_on)
+        closed, row = np.empty((ROOM, 5)), 0
+        while row < len(data):
+            row, number = kernels.follow_episodes(
+                data.rewards,
+                data.discounts,
+                ratios,
+                steps.clock.slot,
+                steps.first,
+                steps.clock.last,
+                self.open,
+                closed,
+                LARGEST,
+                row,
+            )
+            self._close(closed[:number], data)
+
+    def _close(self, closed: Floats, data: Transitions) -> None:
+        if len(closed) == 0:
+            return
+        at = closed[:, OPEN].astype(np.int64)  # the row that ended it, or -1 where nothing said so
+        ended = (at >= 0) & (data.discounts[at] == 0)
+        limited = ended & data.truncated[at]
+        self.terminated += int(np.count_nonzero(ended & ~limited))
+        self.limited += int(np.count_nonzero(limited))
+        self.cut += int(np.count_nonzero(~ended))
+        # One after the other: sums may not depend on how the stream was cut.
+        beyond = _beyond(closed)
+        self.beyond = float(np.cumsum(np.r_[self.beyond, beyond[~ended]])[-1])
+        weight = closed[:, MEAN_WEIGHT] + beyond
+        both = np.stack([weight, weight**2], axis=1)
+        self.weights = np.cumsum(np.concatenate([self.weights[None], both]), axis=0)[-1]
+        self.earned = _widened(self.earned, closed[ended, EARNED])
+
+    @property
+    def closed(self) -> int:
+        """Number of episodes that have ended, in whatever way."""
+        return self.terminated + self.limited + self.cut
+
+    @property
+    def share_beyond(self) -> float:
+        """How much of a start's weight rests on what comes after the data: after cuts, and in open episodes."""
+        still = float(_beyond(self.open[self.open[:, OPEN] > 0]).sum())
+        return (self.beyond + still) / self.begun if self.begun else 0.0
+
+    @property
+    def effective(self) -> float:
+        """Effective number of episodes, by their mean weights: (sum w)^2 / sum w^2."""
+        total, squares = self.weights.tolist()
+        return total**2 / squares if squares > 0 else 0.0
+
+    @property
+    def mean_weight(self) -> tuple[float, float]:
+        """Mean weight of an episode, which is 1 in expectation, and how many standard errors it is from 1."""
+        if self.closed < 2:
+            return 1.0, 0.0
+        mean, square = (self.weights / self.closed).tolist()
+        error = np.sqrt(max(square - mean**2, 0.0) / (self.closed - 1))
+        return mean, abs(mean - 1) / error if error > 0 else 0.0
+
+    def possible(self) -> tuple[float, float]:
+        """Smallest and largest value that the rewards and the discount allow; infinite if undiscounted."""
+        if self.steps == 0 or not self.discounts[1] < 1:
+            return -np.inf, np.inf
+        low, high = self.rewards / (1 - max(self.discounts[1], 0.0))
+        return min(low, self.rewards[0]), max(high, self.rewards[1])  # an episode has one step, or many
+
+    def plus(self, other: EpisodeSummary) -> EpisodeSummary:
+        """Add the episodes of two separate streams; those that are open go on in the first."""
+        both = self.copy()
+        for name in ("begun", "terminated", "limited", "cut", "steps"):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        beyond = float(_beyond(other.open[other.open[:, OPEN] > 0]).sum())
+        both.beyond, both.weights = self.beyond + other.beyond + beyond, self.weights + other.weights
+        for name in ("earned", "rewards", "discounts"):
+            setattr(both, name, _widened(getattr(self, name), getattr(other, name)))
+        return both
+
+
+def _beyond(episodes: Floats) -> Floats:
+    """Weight of the start in what comes next."""
+    return np.asarray(episodes[:, WEIGHT] * episodes[:, DISCOUNT])
+
+
+def _widened(bounds: Floats, values: Floats) -> Floats:
+    """Extend smallest and largest by more values."""
+    if len(values) == 0:
+        return bounds
+    return np.array([min(bounds[0], values.min()), max(bounds[1], values.max())])
