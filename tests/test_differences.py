@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import inferl
+from inferl import Evaluator, Transitions
 from inferl.environments import random_mdp
 from inferl.errors import KindError, PairingError, SettingError
 from inferl.fingerprints import fingerprint
@@ -45,7 +46,10 @@ def test_coupled_rows_are_subtracted_one_by_one() -> None:
     assert found.lower == pytest.approx(found.estimate + np.quantile(rows, 0.025))
     assert found.n == 4000
     # positively correlated: narrower than for independent streams
-    assert found.standard_error < 0.5 * inferl.difference(a, b, target).standard_error
+    assert found.standard_error < 0.5 * np.hypot(a.interval(target).standard_error, b.interval(target).standard_error)
+    assert str(inferl.difference(a, b, target)) == str(found)  # the fingerprints tell that it is one stream
+    with pytest.raises(PairingError, match="fed the same stream"):
+        inferl.difference(a, b, target, paired=False)
     assert inferl.difference(a, b, target, kind="anytime", paired=True).kind == "anytime"
     matrix = inferl.difference(a, b, problem.features[:3], paired=True)
     assert matrix.estimate.shape == (3,)
@@ -112,8 +116,8 @@ def test_against_a_number() -> None:
 
 
 def test_kinds_that_a_difference_has_not() -> None:
-    one, other, problem = logged(500)
-    a, b = evaluated(one), evaluated(other)
+    one, _, problem = logged(500)
+    a, b = evaluated(one), evaluated(logged(500, seed=9)[1])
     for kind in ("percentile", "simultaneous"):
         with pytest.raises(KindError):
             inferl.difference(a, b, problem.features[0], kind=kind)
@@ -149,3 +153,23 @@ def test_a_fingerprint_sees_rewards_streams_and_order() -> None:
     seen.add(fingerprint(step, stream, rewards + np.eye(50)[3] * 1e-12))
     assert len(seen) == 4
     assert fingerprint(step, stream, 0.0 * rewards) == fingerprint(step, stream, -0.0 * np.abs(rewards))
+
+
+def test_equal_questions_only() -> None:
+    """Other discounts, other estimands, or the same data: no difference of two policies."""
+    zero = np.zeros(300, int)
+
+    def played(seed: int, discount: float = 0.9) -> Evaluator:
+        rewards = np.random.default_rng(seed).normal(size=300)
+        ends = np.arange(300) % 10 == 9
+        data = Transitions(zero, rewards, zero, np.where(ends, 0.0, discount))
+        return Evaluator(inferl.DoublyRobust(1)).update(data)
+
+    found = inferl.difference(played(0), played(1))
+    assert found.estimand == "difference of two policies: the value of the start distribution"
+    with pytest.raises(SettingError, match=r"discounts differ: 0.9 in the first and 0.8"):
+        inferl.difference(played(0), played(1, 0.8))
+    with pytest.raises(SettingError, match="ask both the same question"):
+        inferl.difference(played(0), played(1), "value", other_target="fitted")
+    with pytest.raises(SettingError, match="Stack"):
+        inferl.difference(played(0), played(0))

@@ -172,7 +172,7 @@ def test_means_of_enumerated_transitions_are_the_closed_form() -> None:
         target[states, actions] / behaviour[states, actions],
     )
     evaluator = Evaluator(DoublyRobust(2)).update(data)
-    for name, exact in (("value", start @ value), ("fitted", start @ phi @ theta), ("gap", gap)):
+    for name, exact in (("value", float(start @ value)), ("fitted", float(start @ phi @ theta)), ("gap", float(gap))):
         assert exact in evaluator.interval(name, level=0.9999), name
 
 

@@ -123,7 +123,7 @@ def test_values_that_cannot_be() -> None:
     phi = np.linspace(1.0, 1.1, n + 1)[:, None]
     data = Transitions(phi[:-1], np.ones(n), 1.09 * phi[:-1], 0.9)
     report = Evaluator(TD(1)).update(data).report([1.0])
-    assert check(report, "range").status == "not available"  # nobody knows what a vector means
+    assert "range" not in {check.name for check in report.checks}  # nobody knows what a vector means
     state = Evaluator(TD(2)).update(Transitions(np.tile([0, 1], n), np.ones(2 * n), np.tile([1, 0], n), 0.9)).report(0)
     assert check(state, "range").status == "passed"
     ends = np.arange(n) % 10 == 9

@@ -91,7 +91,7 @@ def test_merged_evaluators_do_not_depend_on_units(exponents: tuple[float, float,
     for own, of_reward in ((np.ones(D), 1.0), (factors, reward)):
         parts = [inferl.Evaluator(inferl.TD(D)).update(scaled(steps(800, k, True), own, of_reward)) for k in range(2)]
         found.append(inferl.merge(*parts).interval(asked(inferl.TD(D), own)))
-    same(*found, reward)
+    same(found[0], found[1], reward)
 
 
 @settings(max_examples=5, deadline=None)
@@ -105,7 +105,7 @@ def test_the_offline_bootstrap_does_not_depend_on_units(exponents: tuple[float, 
         )
         for own, r in ((np.ones(D), 1.0), (factors, reward))
     ]
-    same(*found, reward)
+    same(found[0], found[1], reward)
 
 
 @settings(max_examples=10, deadline=None)

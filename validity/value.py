@@ -145,24 +145,31 @@ def main() -> None:
                 whole = columns.setdefault(key, {"lower": [], "upper": [], "fired": []})
                 for part, values in column.items():
                     whole[part] += values
-    cells = [summary(*key.split("|"), column) for key, column in columns.items()]
+    cells = [summary(key.split("|")[0], key.split("|")[1], column) for key, column in columns.items()]
     for cell in cells:
         if cell["method"] == "value":
             cell["verdict"] = verdict(cell, problem(cell["problem"]).deterministic)
     cells.sort(key=lambda cell: NAMES.index(cell["problem"]))
     truths = [
-        {"problem": name, "truth": problem(name).truth, "error": problem(name).truth_error, "episodes": problem(name).episodes}
+        {
+            "problem": name,
+            "truth": problem(name).truth,
+            "error": problem(name).truth_error,
+            "episodes": problem(name).episodes,
+        }
         for name in NAMES
     ]
     minutes = sum(seconds.values()) / 60
-    write_results("value", provenance(asked.seed) | {"core_minutes": round(minutes, 1), "problems": truths, "cells": cells})
+    write_results(
+        "value", provenance(asked.seed) | {"core_minutes": round(minutes, 1), "problems": truths, "cells": cells}
+    )
     for cell in cells:
         extra = cell.get("verdict", "")
         low, high = clopper_pearson(cell["covered"], cell["repeats"], 0.999)
         print(
             f"{cell['problem']:38s} {cell['method']:15s} {cell['coverage']:.3f} [{low:.3f}, {high:.3f}] "
-            f"width {cell['median_width'] or np.nan:9.4g} told {cell['misses_told']}/{cell['repeats'] - cell['covered']} "
-            f"alarm {cell['features_alarm']} {extra}"
+            f"width {cell['median_width'] or np.nan:9.4g} told {cell['misses_told']} of "
+            f"{cell['repeats'] - cell['covered']} alarm {cell['features_alarm']} {extra}"
         )
 
 

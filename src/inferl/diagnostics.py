@@ -160,7 +160,7 @@ def checks(
         arrived = Check("convergence", "passed", "least squares solves the equation exactly")
         allowed_for = method.blocks == "dyadic"
     by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
-    return (
+    made = (
         divergence(state.diverged and state.diverged[0]),
         arrived,
         dependence(solved, allowed_for),
@@ -172,6 +172,7 @@ def checks(
         ends(state.episodes, by_returns and not _visits(algorithm)),
         possible_range(interval, state.episodes, about),
     )
+    return tuple(check for check in made if check is not None)
 
 
 def _visits(algorithm: Algorithm) -> bool:
@@ -205,11 +206,14 @@ def features(misfit: Misfit | None, by_returns: bool) -> Check:
     return Check(name, "passed", words, gap)
 
 
-def ends(episodes: EpisodeSummary, by_returns: bool) -> Check:
-    """Whether much of the value lies beyond the data, after cuts and in open episodes, where only features tell."""
+def ends(episodes: EpisodeSummary, by_returns: bool) -> Check | None:
+    """Whether much of the value lies beyond the data, after cuts and in open episodes, where only features tell.
+
+    It does not apply where there are no episodes.
+    """
     name = "ends"
-    if episodes.steps == 0:
-        return Check(name, "not available", "no transitions so far")
+    if episodes.closed == 0:
+        return None
     ended = f"{episodes.cut:,} of {episodes.closed:,} episodes were cut off".replace(",", " ")
     if episodes.limited:
         ended += f", {episodes.limited:,} ended by a time limit".replace(",", " ")
@@ -228,14 +232,17 @@ def ends(episodes: EpisodeSummary, by_returns: bool) -> Check:
     )
 
 
-def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> Check:
-    """Whether the estimate is a value that the rewards seen and the discount allow."""
+def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> Check | None:
+    """Whether the estimate is a value that the rewards seen and the discount allow.
+
+    It does not apply to combinations of features, which may be no value, nor where no bounds are known.
+    """
     name = "range"
     low, high = episodes.possible()
     if about not in ("value", "known start", "fitted", "observed", "state") or not np.isfinite([low, high]).all():
-        return Check(name, "not available", "no bounds are known: rewards are not discounted, or this is no value")
+        return None
     estimate, slack = np.atleast_1d(interval.estimate), 1e-9 * max(high - low, abs(low), abs(high))
-    bounds = f"the rewards seen allow values from {low:.4g} to {high:.4g}"
+    bounds = f"the rewards and returns seen allow values from {low:.4g} to {high:.4g}"
     wrong = (estimate < low - slack) | (estimate > high + slack)
     if not wrong.any():
         return Check(name, "passed", bounds)
@@ -315,7 +322,8 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     if levels.blocks[0] < FEWEST_BLOCKS:
         return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {reading.unit} so far")
     heard = levels.blocks >= FEWEST_BLOCKS
-    at_zero = np.where(levels.rate[0] > 0, levels.rate[0], np.inf)  # no noise, no dependence
+    noisy = (levels.rate[0] > 0) & (reading.standard_error > 0)
+    at_zero = np.where(noisy, levels.rate[0], np.inf)  # no noise, no dependence
     ratio = np.sqrt(levels.rate[heard] / at_zero)  # (levels, targets)
     excess = ratio / (1 + 3 / np.sqrt(2 * levels.blocks[heard]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)

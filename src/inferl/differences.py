@@ -156,8 +156,8 @@ def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
     one, other = (evaluator.settled().episodes.discounts for evaluator in (a, b))
     if np.isfinite([*one, *other]).all() and not np.array_equal(one, other):
         raise SettingError(
-            f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both with "
-            "the same discount"
+            f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
+            "with the same discount"
         )
 
 

@@ -111,7 +111,12 @@ class EpisodeSummary(InPlace):
         return mean, abs(mean - 1) / error if error > 0 else 0.0
 
     def possible(self) -> tuple[float, float]:
-        """Smallest and largest value that the rewards and the discount allow; infinite if undiscounted."""
+        """Smallest and largest value that the rewards and the discount allow; undiscounted, the returns seen.
+
+        Infinite where nothing is known, as when undiscounted episodes were cut off.
+        """
+        if self.steps > 0 and self.discounts[1] == 1 and self.cut == 0 and self.terminated + self.limited > 0:
+            return self.earned[0], self.earned[1]
         if self.steps == 0 or not self.discounts[1] < 1:
             return -np.inf, np.inf
         low, high = self.rewards / (1 - max(self.discounts[1], 0.0))

@@ -137,17 +137,18 @@ class Evaluator:
         last: bool | None = None,
         episode: int | None = None,
         stream: int = 0,
+        truncated: bool | None = None,
     ) -> None:
         """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
         if self._state.diverged is not None:
             self._refuse_after_divergence()
-        if first is None and episode is None:
+        if first is None and episode is None and not (truncated and discount == 0):
             waiting = self._observed.take(features, reward, next_features, discount, ratio, last, stream)
             if waiting:
                 if waiting >= self._run:
                     self._flush()
                 return
-        flags = {"first": first, "last": last, "episode": episode}
+        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated or None}
         rows = {name: None if flag is None else [flag] for name, flag in flags.items()}
         phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
         self.update(Transitions(phi, [reward], phi_next, [discount], [ratio], stream=stream, **rows))
@@ -155,7 +156,7 @@ class Evaluator:
     def until(
         self,
         source: Iterable[Transitions],
-        target: ArrayLike,
+        target: Any = None,
         *,
         width: float | None = None,
         lower_above: float | None = None,
@@ -206,7 +207,7 @@ class Evaluator:
 
     def known(
         self,
-        target: ArrayLike,
+        target: Any = None,
         *,
         width: float | None = None,
         lower_above: float | None = None,
@@ -277,7 +278,7 @@ class Evaluator:
         found = self._answer(target, level, kind, tuning_time)
         interval, misfit = found.interval, found.misfit
         streams, ratios = self._state.streams, self._state.ratios
-        facts = {"estimand": interval.estimand}
+        facts: dict[str, Any] = {"estimand": interval.estimand}
         if hasattr(target, "words"):  # such as the starts that a source has observed
             facts["starts"] = target.words
         if misfit is not None and np.isfinite(misfit.gap_error) and np.isfinite(misfit.fitted_error):

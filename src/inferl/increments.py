@@ -215,9 +215,20 @@ def _summed(indices: str, x: Floats, y: Floats) -> Floats:
 class GradientForm(Protocol):
     """How a gradient algorithm makes terms: one that a kernel knows by name, or any that writes them out."""
 
-    kernel: str  # "gtd", "gtd2" or "tdc"
-    auxiliary_step: float
-    dimension: int
+    @property
+    def kernel(self) -> str:
+        """Return "gtd", "gtd2" or "tdc"."""
+        ...
+
+    @property
+    def auxiliary_step(self) -> float:
+        """Return the step size of y relative to theta's."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Return the number of features."""
+        ...
 
     def written_out(
         self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats

@@ -37,6 +37,7 @@ __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 Blocks = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
+ROUNDING = 1e-12  # of an estimate; a smaller standard error is none
 NOTHING = np.zeros(0)
 NONE = np.zeros(0, np.int64)
 
@@ -173,13 +174,15 @@ class LeastSquares:
         levels, error, freedom = block_error(kept, along, units, whole or self.blocks == "none")
         decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
         freedom = fewer_degrees(freedom, decisive)
+        estimate = inside[:, :p] @ theta
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
+        error = np.where(error < ROUNDING * np.abs(estimate), 0.0, error)  # nothing has varied
         together: tuple[Floats, ...] = ()
         if jointly:
             longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
             together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
         return LeastSquaresReading(
-            estimate=inside[:, :p] @ theta,
+            estimate=estimate,
             standard_error=error,
             freedom=freedom,
             outside=outside,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +37,7 @@ from inferl.targets import as_targets
 
 __all__ = ["Reading", "Run", "difference"]
 
-VERSION = 2  # of what a run file holds; the checkpoint has a version of its own
+VERSION = 3  # of what a run file holds; the checkpoint has a version of its own
 SPACING = 1.25  # readings are taken when the data have grown by this factor
 _STORED = (Progress, Pairing, Labelling, LogRows, Starts)
 
@@ -64,7 +64,8 @@ class Run:
     command, options
         How the source is made again.
     target
-        A state's number, a vector of features, or ``"start"``: the observed starts.
+        A state's number, a vector of features, ``"start"``: where episodes begin, or ``"fitted"``: what the features
+        alone say of it.
     level
         Of the interval.
     kind
@@ -135,16 +136,20 @@ class Run:
 
     def differences(self) -> Interval | None:
         """Return each policy's value minus that of the first, from the same data; None for a single policy."""
-        rows = self._along()
-        if not isinstance(self.evaluator.algorithm, Stack):
+        algorithm = self.evaluator.algorithm
+        if not isinstance(algorithm, Stack):
             return None
-        return self.evaluator.interval(rows[1:] - rows[:1], self.level, self.kind)
+        along = self._along()
+        rows = algorithm.named_targets()[along] if isinstance(along, str) else along
+        found = self.evaluator.interval(rows[1:] - rows[:1], self.level, self.kind)
+        return replace(found, estimand=f"difference of two policies: {self.interval().estimand}")
 
     def report(self) -> Report:
         """Return the interval with all checks; it says what the target is."""
         report = self.evaluator.report(self._along(), self.level, self.kind)
         meaning = self.starts.words if self._at_start() else f"target {self.target}"
-        return Report(report.interval, report.checks, {"for": meaning, **report.facts})
+        estimand = {"estimand": report.facts["estimand"], "for": meaning}
+        return Report(report.interval, report.checks, estimand | report.facts)
 
     def levels(self) -> Levels | None:
         """Return how much noise blocks of 1, 2, 4, ... steps show along the target; None if no such blocks are kept."""
@@ -185,7 +190,11 @@ class Run:
     def _along(self) -> Any:
         """Return the target as the evaluator takes it: for several policies, a row for each."""
         algorithm = self.evaluator.algorithm
-        target = np.asarray(self.starts) if self._at_start() else self.target
+        if self._at_start():
+            name = "value" if self.target == "start" else self.target
+            if name in algorithm.named_targets():
+                return name
+        target = self.starts if self._at_start() else self.target
         if not isinstance(algorithm, Stack):
             return target
         vector = np.asarray(target)

@@ -40,7 +40,8 @@ class Factored:
         from scipy.linalg.lapack import dgetrf
 
         self.matrix = matrix
-        self.outputs, self.core = outputs, slice(0, len(matrix))
+        self.outputs = outputs
+        self.core: slice | Integers = slice(0, len(matrix))
         if len(outputs):
             core = np.setdiff1d(np.arange(len(matrix)), outputs)
             # A slice, where it is one: no copies.
@@ -74,12 +75,8 @@ class Factored:
 
     def inverse(self) -> Floats:
         """Return A^-1 written out, without the rows and columns of the outputs, which are 0."""
-        whole = np.zeros_like(self.matrix)
-        inner = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
-        if isinstance(self.core, slice):
-            whole[self.core, self.core] = inner
-        else:
-            whole[np.ix_(self.core, self.core)] = inner
+        whole, core = np.zeros_like(self.matrix), np.arange(len(self.matrix))[self.core]
+        whole[np.ix_(core, core)] = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
         return whole
 
     def influence(self, targets: Floats) -> tuple[Floats, Floats, Floats]:

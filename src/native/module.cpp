@@ -339,7 +339,7 @@ std::pair<std::size_t, std::size_t> follow_episodes(Reals reward, Reals discount
         }
         const double before = now[2];
         now[1] = std::min(now[1] * ratio.data()[row], most);
-        now[0] += now[2] * now[1] * reward.data()[row];
+        now[0] += now[2] * reward.data()[row];
         now[2] *= discount.data()[row];
         now[3] += (before - now[2]) * now[1];
         if (last.data()[row]) close(static_cast<double>(row));

@@ -55,7 +55,7 @@ def last_line(result: Any) -> dict[str, Any]:
 
 def by_hand(path: Path, **options: Any) -> Any:
     source = table(path, features="s", n_states=3, **options)
-    return inferl.Evaluator(inferl.TD(3)).update(source).interval(source.start(), 0.9)
+    return inferl.Evaluator(inferl.DoublyRobust(3)).update(source).interval(source.start(), 0.9)
 
 
 def test_the_answer_is_the_library_s(log: Path) -> None:
@@ -155,6 +155,37 @@ def test_several_policies_at_once(log: Path) -> None:
     assert len(answer["interval"]["estimate"]) == 2
     assert answer["interval"]["estimate"][0] == pytest.approx(by_hand(log, ratio="a").estimate)
     assert "each policy minus the first, from the same data" in evaluate(log, *SMALL, "--ratio", "a,b").stdout
+
+
+def test_what_is_asked_of_the_starts(log: Path) -> None:
+    """The value, what the features alone say, and three rivals; each says what it is about."""
+    source = table(log, features="s", n_states=3, ratio="a")
+    data = inferl.Transitions.join(list(source))
+    evaluator = inferl.Evaluator(inferl.DoublyRobust(3)).update(data)
+    options = [str(log), *SMALL, "--ratio", "a", "--json", "--estimator"]
+    for name, expected in (
+        ("value", evaluator.interval()),
+        ("fitted", evaluator.interval("fitted")),
+        ("pdis", inferl.baselines.per_decision(data)),
+        ("wpdis", inferl.baselines.per_decision(data, weighted=True)),
+    ):
+        found = last_line(evaluate(*options, name))["interval"]
+        assert found["estimate"] == pytest.approx(expected.estimate), name
+        assert found["estimand"] == expected.estimand
+    plain = last_line(evaluate(log, *SMALL, "--json", "--estimator", "monte-carlo"))["interval"]
+    assert plain["estimate"] == pytest.approx(
+        inferl.baselines.monte_carlo(table(log, features="s", n_states=3)).estimate
+    )
+    assert "leave --target out" in evaluate(log, *SMALL, "--estimator", "fitted", "--target", "1", code=2).stderr
+    text = evaluate(log, *SMALL, "--estimator", "monte-carlo").stdout
+    assert "estimand" in text
+    assert "monte-carlo" in text
+
+
+def test_a_state_is_asked_for_by_the_features(log: Path) -> None:
+    found = last_line(evaluate(log, *SMALL, "--target", "1", "--json"))
+    assert found["interval"]["estimand"] == "the value at given features: the projected fixed point"
+    assert [check["status"] for check in found["checks"] if check["name"] == "features"] == ["not available"]
 
 
 # Gates.

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 import inferl
+from inferl import Evaluator, Function, WithIntercept
 from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Rollout, rollout
 from inferl.transitions import Transitions
@@ -306,5 +307,30 @@ def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.
 
 def test_a_rollout_prints_its_settings() -> None:
     assert repr(lake()).endswith(
-        "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256, ratio=None)"
+        "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256, ratio=None, "
+        "ends=False)"
     )
+
+
+def test_a_time_limit_ends_or_cuts() -> None:
+    """CartPole for ten steps: undiscounted returns end at the limit, a discounted value goes on."""
+    env = gymnasium.make("CartPole-v1", max_episode_steps=10)
+
+    def taken(discount: float, time_limit: str | None = None) -> Transitions:
+        features = WithIntercept(Function(lambda observations: np.asarray(observations, float), 4))
+        lean = lambda observation: int(observation[2] > 0)  # noqa: E731
+        source = rollout(env, lean, features, discount, time_limit=time_limit)
+        return Transitions.join(list(source.take(episodes=20)))
+
+    ends, cut = taken(1.0), taken(0.9)
+    assert (ends.discounts[ends.last] == 0).all()
+    assert (cut.discounts[cut.last] == 0.9).all()
+    assert ends.truncated[ends.last].all()
+    assert cut.truncated[cut.last].all()
+    assert (taken(0.9, "ends").discounts[cut.last] == 0).all()
+    found = Evaluator(inferl.DoublyRobust(5)).update(ends).interval()
+    assert found.estimate == pytest.approx(10.0)
+    assert found.estimand == "the mean return up to the time limit"
+    assert Evaluator(inferl.DoublyRobust(5)).update(cut).report().interval.notes[0].startswith("length")
+    with pytest.raises(SettingError, match="'ends'"):
+        taken(0.9, "stops")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from logs import FORMATS, LOG, joined, same, write_parquet
 
+from inferl import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Table, table
 
@@ -338,3 +339,21 @@ def test_without_pyarrow_the_message_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow is not installed: pip install 'inferl\[data\]'"):
         table("log.csv", features="x")
+
+
+def test_a_time_limit_ends_or_cuts() -> None:
+    """A row marked as truncated is the end of undiscounted returns; of a discounted value it lacks the next state."""
+    log = pa.table({
+        "s": [0, 1, 0, 1],
+        "reward": [1.0, 2.0, 3.0, 4.0],
+        "terminated": [False, False, False, True],
+        "truncated": [False, True, False, False],
+    })  # fmt: skip
+    cut = Transitions.join(list(table(log, features="s", n_states=2, discount=0.9)))
+    assert cut.rewards.tolist() == [1.0, 3.0, 4.0]
+    assert cut.truncated.tolist() == [True, False, False]
+    for options in ({"discount": 1.0}, {"discount": 0.9, "time_limit": "ends"}):
+        ends = Transitions.join(list(table(log, features="s", n_states=2, **options)))
+        assert ends.rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
+        assert ends.discounts.tolist() == [options["discount"], 0.0, options["discount"], 0.0]
+        assert ends.truncated.tolist() == [False, True, False, False]

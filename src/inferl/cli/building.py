@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING, Any
 from inferl.errors import SettingError
 
 if TYPE_CHECKING:
+    from inferl.algorithms import Algorithm
     from inferl.evaluator import Evaluator
     from inferl.sources import Rollout, Table
 
-__all__ = ["asked_kind", "check_checkpoint", "make_evaluator", "make_rollout", "make_table", "parsed_target", "stored"]
+__all__ = [
+    "aimed_at",
+    "asked_kind",
+    "check_checkpoint",
+    "make_evaluator",
+    "make_rollout",
+    "make_table",
+    "parsed_target",
+    "stored",
+]
 
 _COLUMNS = (
     *("features", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
     *("behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )
-_PLAIN = ("n_states", "discount", "clip", "episodes_end", "interleaved", "gaps", "skip_bad")
+_PLAIN = ("n_states", "discount", "clip", "episodes_end", "interleaved", "gaps", "skip_bad", "time_limit")
 
 
 def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, Any]:
@@ -63,8 +73,13 @@ def _columns(text: str) -> str | tuple[str, ...] | None:
     return tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else text
 
 
-def make_evaluator(options: Mapping[str, Any], dimension: int, n_policies: int = 1) -> Evaluator:
-    """Build the evaluator; for several target policies, one that solves for all at once."""
+def make_evaluator(
+    options: Mapping[str, Any], dimension: int, n_policies: int = 1, by_starts: bool = False
+) -> Evaluator:
+    """Build the evaluator; for several target policies, one that solves for all at once.
+
+    With `by_starts`, the value of the starts is asked for: TD by least squares then adds what the returns tell.
+    """
     import inferl
 
     name, trace, steps = options["algorithm"], options["trace"], options["steps"]
@@ -83,17 +98,19 @@ def make_evaluator(options: Mapping[str, Any], dimension: int, n_policies: int =
     }
     settings = {"trace": trace} if trace else {"n": steps} if name == "nstep" else {}
     algorithm = kinds[name](dimension, **settings)
+    if by_starts and name == "td" and options["method"] == "least-squares":
+        algorithm = inferl.DoublyRobust(algorithm)
     whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
-    return inferl.Evaluator(whole, _method(options))
+    return inferl.Evaluator(whole, _method(options, whole))
 
 
-def _method(options: Mapping[str, Any]) -> Any:
+def _method(options: Mapping[str, Any], algorithm: Algorithm) -> Any:
     import inferl
 
     if options["method"] == "least-squares":
         if "step_size" in options:
             raise SettingError("least squares has no step size; leave --step-size out, or say --method bootstrap")
-        return inferl.LeastSquares()
+        return inferl.LeastSquares(algorithm.blocks)
     if "step_size" not in options:
         raise SettingError("the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares")
     clock: Any = {"step": "step", "block": inferl.Blocks(), "episode": "episode"}[options["clock"]]
@@ -103,6 +120,13 @@ def _method(options: Mapping[str, Any]) -> Any:
         multipliers=inferl.Multipliers(clock=clock),
         seed=options["seed"],
     )
+
+
+def aimed_at(estimator: str, target: Any) -> Any:
+    """Combine the options for what is asked; only the starts have several answers."""
+    if estimator != "value" and not isinstance(target, str):
+        raise SettingError(f"--estimator {estimator} is about the starts; leave --target out")
+    return "fitted" if estimator == "fitted" else target
 
 
 def parsed_target(text: str) -> Any:
@@ -136,7 +160,8 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
         raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
     policy = _uniform(env, options["seed"]) if options["policy"] == "random" else _imported(options["policy"])
     features = _imported(options["features"]) if "features" in options else _usual_features(env)
-    return rollout(env, policy, features, options["discount"], seed=options["seed"])
+    limit = options.get("time_limit")
+    return rollout(env, policy, features, options["discount"], seed=options["seed"], time_limit=limit)
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ from inferl.cli.options import (
     Checkpoint,
     Clock,
     Discount,
+    Estimator,
     Every,
     JSONLines,
     Kind,
@@ -25,6 +26,7 @@ from inferl.cli.options import (
     Steps,
     StepSize,
     Target,
+    TimeLimit,
     Trace,
     UntilLower,
     UntilWidth,
@@ -79,6 +81,7 @@ def evaluate(
         bool, typer.Option("--gaps", help="The order need not count 1, 2, 3, ...", rich_help_panel=_PANEL)
     ] = False,
     discount: Discount = 0.99,
+    time_limit: TimeLimit = None,
     algorithm: AlgorithmName = "td",
     trace: Trace = 0.0,
     steps: Steps = 1,
@@ -87,6 +90,7 @@ def evaluate(
     replicas: Replicas = 200,
     clock: Clock = "step",
     seed: Seed = 0,
+    estimator: Estimator = "value",
     target: Target = "start",
     level: Level = 0.95,
     kind: Kind = None,
@@ -108,28 +112,40 @@ def evaluate(
 
     [bold]inferl evaluate log.csv --features state --n-states 50 --ratio w --require-lower 0.4[/bold]
 
+    [bold]inferl evaluate log.csv --features hr,bp --ratio w --estimator wpdis[/bold]
+
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
-    from inferl.cli.building import asked_kind, check_checkpoint, make_evaluator, make_table, parsed_target, stored
-    from inferl.cli.following import answer
+    from inferl.cli.building import (
+        aimed_at,
+        asked_kind,
+        check_checkpoint,
+        make_evaluator,
+        make_table,
+        parsed_target,
+        stored,
+    )
+    from inferl.cli.following import BASELINES, answer, answer_by_baseline
     from inferl.errors import SettingError
     from inferl.interval import check_level
     from inferl.runs import Run
 
     check_level(level)
     check_checkpoint(checkpoint)
-    aim = parsed_target(target)
+    aim = aimed_at(estimator, parsed_target(target))
     options = stored(ctx.params, MOMENTARY)
     if file != "-":
         options["file"] = str(Path(file).absolute())
     log = make_table(options)
+    if estimator in BASELINES:
+        return answer_by_baseline(estimator, target, level, log, json_lines, require_lower, require_width)
     chunks = iter(log)
     first = next(chunks, None)
     if first is None:
         raise SettingError(f"{log.name} holds no transition: {log.rows} rows, {log.dropped} without a next state")
     n_policies = 1 if first.ratios.ndim == 1 else first.ratios.shape[1]
     run = Run(
-        make_evaluator(options, log.dimension, n_policies),
+        make_evaluator(options, log.dimension, n_policies, by_starts=isinstance(aim, str) and log.episodic),
         "evaluate",
         options,
         aim,

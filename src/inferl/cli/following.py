@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from inferl.runs import Run
     from inferl.transitions import Transitions
 
-__all__ = ["answer", "as_json", "follow", "judge"]
+__all__ = ["BASELINES", "answer", "answer_by_baseline", "as_json", "follow", "judge"]
+
+BASELINES = ("pdis", "wpdis", "monte-carlo")
 
 LOOK = 0.5  # seconds between two looks at the interval on a terminal, at least
 FIRST_READING = 100  # transitions
@@ -152,6 +154,29 @@ def answer(run: Run, facts: Mapping[str, str], json_lines: bool, lower: float | 
             typer.echo("each policy minus the first, from the same data")
             typer.echo(str(differences))
     judge(report.interval, lower, width)
+
+
+def answer_by_baseline(
+    name: str,
+    target: str,
+    level: float,
+    chunks: Iterable[Transitions],
+    json_lines: bool,
+    lower: float | None,
+    width: float | None,
+) -> None:
+    """Print what somebody would compare with; it is computed in one go, and kept nowhere."""
+    from inferl.baselines import monte_carlo, per_decision
+
+    if name == "monte-carlo":
+        interval = monte_carlo(chunks, level=level)
+    else:
+        interval = per_decision(chunks, level=level, weighted=name == "wpdis")
+    if json_lines:
+        typer.echo(as_json({"final": True, "interval": interval.to_dict()}))
+    else:
+        typer.echo(f"{interval}\n  estimand  {interval.estimand}\n  by        {name}")
+    judge(interval, lower, width)
 
 
 def as_json(content: Any) -> str:

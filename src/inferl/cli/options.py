@@ -12,6 +12,7 @@ __all__ = [
     "Checkpoint",
     "Clock",
     "Discount",
+    "Estimator",
     "Every",
     "JSONLines",
     "Kind",
@@ -25,6 +26,7 @@ __all__ = [
     "StepSize",
     "Steps",
     "Target",
+    "TimeLimit",
     "Trace",
     "UntilLower",
     "UntilWidth",
@@ -33,6 +35,14 @@ __all__ = [
 _METHOD, _ANSWER, _RUN = "Method", "Answer", "Running"
 
 Discount = Annotated[float, typer.Option(help="gamma, in (0, 1].", rich_help_panel=_METHOD)]
+TimeLimit = Annotated[
+    Literal["ends", "cut"] | None,
+    typer.Option(
+        help="A time limit ends an episode, so that returns count up to it, or cuts it off, so that the value goes on. "
+        "Default: ends if the discount is 1, else cut.",
+        rich_help_panel=_METHOD,
+    ),
+]
 AlgorithmName = Annotated[
     Literal["td", "nstep", "gtd", "gtd2", "tdc", "emphatic", "q"],
     typer.Option("--algorithm", help="What is solved for.", rich_help_panel=_METHOD),
@@ -56,7 +66,15 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same run
 Target = Annotated[
     str,
     typer.Option(
-        help="Whose value: start (the observed starts), the number of a state, or features 0.1,2,...",
+        help="Whose value: start (where episodes begin), the number of a state, or features 0.1,2,...",
+        rich_help_panel=_ANSWER,
+    ),
+]
+Estimator = Annotated[
+    Literal["value", "fitted", "pdis", "wpdis", "monte-carlo"],
+    typer.Option(
+        help="Of the starts: their value, whatever the features are; what the features alone say (fitted); or, to "
+        "compare with, (weighted) per-decision importance sampling, or the mean return.",
         rich_help_panel=_ANSWER,
     ),
 ]

@@ -13,6 +13,7 @@ from inferl.cli.options import (
     Checkpoint,
     Clock,
     Discount,
+    Estimator,
     Every,
     JSONLines,
     Kind,
@@ -25,6 +26,7 @@ from inferl.cli.options import (
     Steps,
     StepSize,
     Target,
+    TimeLimit,
     Trace,
     UntilLower,
     UntilWidth,
@@ -54,6 +56,7 @@ def rollout(
         typer.Option(help="name=value for the environment; may be repeated.", rich_help_panel=_PANEL),
     ] = None,
     discount: Discount = 0.99,
+    time_limit: TimeLimit = None,
     algorithm: AlgorithmName = "td",
     trace: Trace = 0.0,
     steps: Steps = 1,
@@ -62,6 +65,7 @@ def rollout(
     replicas: Replicas = 200,
     clock: Clock = "step",
     seed: Seed = 0,
+    estimator: Estimator = "value",
     target: Target = "start",
     level: Level = 0.95,
     kind: Kind = None,
@@ -81,20 +85,32 @@ def rollout(
 
     [bold]inferl rollout CartPole-v1 --policy my_model:model --episodes 5000 --until-width 2[/bold]
     """
-    from inferl.cli.building import asked_kind, check_checkpoint, make_evaluator, make_rollout, parsed_target, stored
-    from inferl.cli.following import answer
+    from inferl.cli.building import (
+        aimed_at,
+        asked_kind,
+        check_checkpoint,
+        make_evaluator,
+        make_rollout,
+        parsed_target,
+        stored,
+    )
+    from inferl.cli.following import BASELINES, answer, answer_by_baseline
     from inferl.interval import check_level
     from inferl.runs import Run
 
     check_level(level)
     check_checkpoint(checkpoint)
     options = stored(ctx.params, MOMENTARY)
+    aim = aimed_at(estimator, parsed_target(target))
     source = make_rollout(options)
+    if estimator in BASELINES:
+        chunks = source.take(episodes=episodes)
+        return answer_by_baseline(estimator, target, level, chunks, json_lines, require_lower, require_width)
     run = Run(
-        make_evaluator(options, source.features.dimension),
+        make_evaluator(options, source.features.dimension, by_starts=isinstance(aim, str)),
         "rollout",
         options,
-        parsed_target(target),
+        aim,
         level,
         asked_kind(kind, until_width, until_lower),
     )

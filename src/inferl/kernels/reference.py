@@ -249,7 +249,7 @@ def follow_episodes(
             open[s] = 0.0, 1.0, 1.0, 0.0, 1.0
         before = open[s, 2]
         open[s, 1] = min(open[s, 1] * ratio[row], most)
-        open[s, 0] += open[s, 2] * open[s, 1] * reward[row]
+        open[s, 0] += open[s, 2] * reward[row]
         open[s, 2] *= discount[row]
         open[s, 3] += (before - open[s, 2]) * open[s, 1]
         if last[row]:

@@ -14,6 +14,7 @@ from inferl.diagnostics import Check
 from inferl.differences import verdict
 from inferl.errors import SettingError
 from inferl.interval import Interval
+from inferl.least_squares import LeastSquares
 from inferl.long_run import FEWEST_USED
 from inferl.ratios import RatioSummary
 from inferl.report_page.charts import Chart, Curve, logarithmic, plain
@@ -121,7 +122,7 @@ class Shown:
         spread = (
             np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
         )  # two standard errors of its own
-        words = [f"{n} blocks of {size:.0f} steps" for n, size in zip(levels.blocks[used], length, strict=True)]
+        words = [f"{n} blocks of {size:.0f} {self.unit}" for n, size in zip(levels.blocks[used], length, strict=True)]
         curves = [
             Curve(
                 name,
@@ -137,9 +138,9 @@ class Shown:
         ]
         top = max(1.5, 1.05 * float(np.max(ratio + spread)))
         return Chart(
-            "Standard error seen in blocks of growing length, against that of single steps",
-            logarithmic("steps in a block", length.tolist(), 2),
-            plain("standard error, single steps = 1", 0.0, top),
+            f"Standard error seen in blocks of growing length, against that of single {self.unit}",
+            logarithmic(f"{self.unit} in a block", length.tolist(), 2),
+            plain(f"standard error, single {self.unit} = 1", 0.0, top),
             tuple(curves),
         )
 
@@ -150,7 +151,15 @@ class Shown:
         lengths = " and ".join(str(n) for n in sorted({2**level for level in self.levels.main.tolist()}))
         if isinstance(self.run.evaluator.method, OnlineBootstrap):
             return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
+        if self.unit == "episodes":
+            return "The interval takes episodes to be independent of each other (ringed)."
         return f"The interval rests on several lengths, most on blocks of {lengths} (ringed)."
+
+    @property
+    def unit(self) -> str:
+        """What blocks are made of."""
+        method = self.run.evaluator.method
+        return "episodes" if isinstance(method, LeastSquares) and method.blocks == "episode" else "steps"
 
     @property
     def tails(self) -> Chart | None:

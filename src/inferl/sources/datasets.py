@@ -14,7 +14,7 @@ from inferl.errors import InputError, MissingExtraError, SettingError
 from inferl.features import Features, as_features
 from inferl.policies import Ratio
 from inferl.sources.starts import Starts
-from inferl.sources.steps import check_discount
+from inferl.sources.steps import check_discount, limit_ends
 from inferl.transitions import Transitions
 
 __all__ = ["MinariDataset", "minari"]
@@ -51,6 +51,7 @@ class MinariDataset:
     discount: float
     ratio: Ratio | EpisodeRatio | None
     batch: int
+    ends: bool  # whether a time limit ends an episode, or cuts it off
     _begin: tuple[int, Starts] = field(default=(0, Starts()), repr=False)  # episodes read before, and their starts
     _now: list[tuple[int, Starts]] = field(default_factory=list, repr=False)  # the same now; the only thing to change
 
@@ -79,13 +80,19 @@ class MinariDataset:
                 phi[:n],
                 episode.rewards,
                 phi[1 : n + 1],
-                np.where(episode.terminations, 0.0, self.discount),
+                np.where(self._ended(episode), 0.0, self.discount),
                 self._ratios(episode),
                 last=last,
                 episode=int(episode.id),
+                truncated=last & ~np.asarray(episode.terminations, np.bool_),
             )
         except InputError as error:
             raise type(error)(f"{self.dataset.id}, episode {episode.id}: {error}") from None
+
+    def _ended(self, episode: Any) -> Any:
+        """Say where nothing comes after a step."""
+        terminated = np.asarray(episode.terminations, np.bool_)
+        return terminated | np.asarray(episode.truncations, np.bool_) if self.ends else terminated
 
     def _ratios(self, episode: Any) -> ArrayLike:
         if self.ratio is None:
@@ -114,6 +121,7 @@ def minari(
     discount: float = 0.99,
     ratio: Ratio | EpisodeRatio | None = None,
     batch: int = 4096,
+    time_limit: str | None = None,
 ) -> MinariDataset:
     """Read transitions from a Minari dataset.
 
@@ -129,6 +137,8 @@ def minari(
         Target / behaviour: a `inferl.policies.Ratio`, or a function from an episode of Minari to its steps' ratios.
     batch
         Steps in a chunk, at least; episodes are not cut.
+    time_limit
+        Of truncated episodes: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
 
     Examples
     --------
@@ -160,4 +170,5 @@ def minari(
                 f"there is no dataset {dataset!r} on this machine; get it with: minari download {dataset}"
             ) from None
     usual = dataset.observation_space if features is None else features
-    return MinariDataset(dataset, as_features(usual), check_discount(discount), ratio, batch)
+    ends = limit_ends(time_limit, check_discount(discount))
+    return MinariDataset(dataset, as_features(usual), float(discount), ratio, batch, ends)

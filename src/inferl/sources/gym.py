@@ -14,7 +14,15 @@ from inferl.errors import SettingError
 from inferl.features import Features, as_features
 from inferl.policies import Policy, Ratio, as_policy
 from inferl.sources.starts import Starts
-from inferl.sources.steps import Step, check_discount, check_space, import_gymnasium, transitions, with_starts
+from inferl.sources.steps import (
+    Step,
+    check_discount,
+    check_space,
+    import_gymnasium,
+    limit_ends,
+    transitions,
+    with_starts,
+)
 from inferl.sources.vector import VectorPlay
 from inferl.transitions import Transitions
 
@@ -75,6 +83,8 @@ class Rollout:
         Number of steps in a `Transitions` object.
     ratio
         Of the policy that is evaluated to the one that acts, or None where they are the same.
+    ends
+        Whether a time limit ends an episode, or cuts it off.
 
     Examples
     --------
@@ -93,6 +103,7 @@ class Rollout:
     seed: int
     chunk: int
     ratio: Ratio | None
+    ends: bool
     _play: Play | VectorPlay = field(repr=False)
     _waiting: deque[Step] = field(init=False, repr=False, default_factory=deque)  # played, and not yet taken
     _starts: Starts = field(init=False, repr=False, default_factory=Starts)
@@ -150,7 +161,7 @@ class Rollout:
             yield self._transitions(taken)
 
     def _transitions(self, taken: list[Step]) -> Transitions:
-        chunk = transitions(taken, self.features, self.discount)
+        chunk = transitions(taken, self.features, self.discount, ends=self.ends)
         object.__setattr__(self, "_starts", with_starts(self._starts, taken, chunk, self.features))
         if self.ratio is None:
             return chunk
@@ -166,12 +177,12 @@ def rollout(
     seed: int = 0,
     chunk: int = 256,
     target_policy: Any = None,
+    time_limit: str | None = None,
 ) -> Rollout:
     """Let a policy act in a Gymnasium environment, and take transitions from it.
 
-    Where an episode terminates, the discount is 0. Where it is cut off (truncated), the discount and the true last
-    observation are kept: the value goes on beyond the cut. No transition leads across a reset, under any autoreset mode
-    of a vector environment.
+    Where an episode terminates, the discount is 0. What a time limit does is said by `time_limit`. No
+    transition leads across a reset, under any autoreset mode of a vector environment.
 
     Each sub-environment of a vector environment is a stream. Number i is seeded with seed + i, as Gymnasium does, and
     takes the same steps as it would alone with that seed. So runs of n sub-environments that should be independent need
@@ -194,6 +205,10 @@ def rollout(
         Number of steps in a `Transitions` object.
     target_policy
         The policy to evaluate, where it is another than the one that acts. Both then need probabilities.
+    time_limit
+        Where the environment truncates an episode: ``"ends"``, nothing comes after it, and returns count up to the
+        limit; ``"cut"``, the discount and the true last observation are kept, and the value goes on beyond the cut.
+        Default: ``"ends"`` if the discount is 1, else ``"cut"``.
 
     Examples
     --------
@@ -232,4 +247,5 @@ def rollout(
     children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(world.num_envs if vector else 1)]
     generators = [np.random.default_rng(child) for child in children]
     play = VectorPlay(world, acting, seed, generators) if vector else Play(world, acting, seed, generators[0])
-    return Rollout(env, acting, as_features(features), check_discount(discount), seed, chunk, ratio, play)
+    ends = limit_ends(time_limit, check_discount(discount))
+    return Rollout(env, acting, as_features(features), float(discount), seed, chunk, ratio, ends, play)

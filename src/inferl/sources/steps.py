@@ -15,7 +15,7 @@ from inferl.rows import Bools
 from inferl.sources.starts import Starts
 from inferl.transitions import Transitions
 
-__all__ = ["Step", "check_discount", "check_space", "import_gymnasium", "transitions", "with_starts"]
+__all__ = ["Step", "check_discount", "check_space", "import_gymnasium", "limit_ends", "transitions", "with_starts"]
 
 
 class Step(NamedTuple):
@@ -33,10 +33,16 @@ class Step(NamedTuple):
 
 
 def transitions(
-    steps: Sequence[Step], features: Features, discount: float, ratios: Any = 1.0, labelled: bool = True
+    steps: Sequence[Step],
+    features: Features,
+    discount: float,
+    ratios: Any = 1.0,
+    labelled: bool = True,
+    ends: bool = False,
 ) -> Transitions:
     """Turn steps into a chunk: the discount is 0 where an episode terminates, and kept where it is cut off.
 
+    With `ends`, a time limit is part of the task: nothing comes after it, and the discount is 0 there too.
     With `labelled`, episode borders are said by labels: an evaluator that missed some chunks still sees where a new
     episode begins. Without, they are said outright, for one that misses nothing and may have seen these labels before.
     """
@@ -47,12 +53,13 @@ def transitions(
         phi[:n],
         rewards,
         phi[n:],
-        np.where(terminated, 0.0, discount),
+        np.where(last if ends else terminated, 0.0, discount),
         ratios,
         first=None if labelled else first,
         last=last,
         episode=episode if labelled else None,
         stream=stream,
+        truncated=np.greater(last, terminated),
     )
 
 
@@ -67,6 +74,17 @@ def check_discount(discount: float) -> float:
     if not 0 < discount <= 1:
         raise SettingError(f"discount is {discount}; it lies in (0, 1], because 0 marks the end of an episode")
     return float(discount)
+
+
+def limit_ends(time_limit: str | None, discount: float) -> bool:
+    """Say whether a time limit ends an episode (``"ends"``) or cuts it off (``"cut"``).
+
+    None: it ends episodes whose rewards are not discounted, as everybody quotes such returns up to the limit; a
+    discounted value is meant to go on.
+    """
+    if time_limit not in (None, "ends", "cut"):
+        raise SettingError(f"time_limit is {time_limit!r}; choose 'ends' (nothing comes after it) or 'cut'")
+    return discount == 1 if time_limit is None else time_limit == "ends"
 
 
 def check_space(space: Any) -> None:

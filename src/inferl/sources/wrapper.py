@@ -16,7 +16,7 @@ from inferl.features import Features, as_features
 from inferl.interval import Interval, check_level
 from inferl.rows import Bools
 from inferl.sources.starts import Starts
-from inferl.sources.steps import Step, check_discount, check_space, transitions, with_starts
+from inferl.sources.steps import Step, check_discount, check_space, limit_ends, transitions, with_starts
 from inferl.sources.vector import Pairing
 
 try:
@@ -39,12 +39,15 @@ class _Feed:
     every: int | None
     level: float
     key: str
+    time_limit: str | None
     starts: Starts = field(init=False, default_factory=Starts)
     n: int = field(init=False, default=0)
+    ends: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.features = as_features(self.features)
         self.discount = check_discount(self.discount)
+        self.ends = limit_ends(self.time_limit, self.discount)
         check_level(self.level)
         if self.every is not None and self.every < 1:
             raise SettingError(f"every is {self.every}; read after at least one step, or None: where episodes end")
@@ -52,17 +55,20 @@ class _Feed:
     def observe(self, step: Step, ratio: float) -> bool:
         """Hand one step on, and say whether it is time to read."""
         phi = self.features(stacked([step.observation, step.next_observation]))
-        discount = 0.0 if step.terminated else self.discount
+        limited = step.last and not step.terminated
+        discount = 0.0 if step.terminated or (limited and self.ends) else self.discount
         # A border is said only where there is one: other steps are ordinary, and quick.
         first = True if step.first else None
-        self.evaluator.observe(phi[0], step.reward, phi[1], discount, ratio, first, step.last, stream=step.stream)
+        self.evaluator.observe(
+            phi[0], step.reward, phi[1], discount, ratio, first, step.last, stream=step.stream, truncated=limited
+        )
         if step.first:
             self.starts = self.starts.taking(phi[:1], self.features.dimension if phi.ndim == 1 else None)
         return self._due(1, step.last)
 
     def take(self, steps: list[Step], ratios: ArrayLike) -> bool:
         """Hand several steps on, and say whether it is time to read."""
-        chunk = transitions(steps, self.features, self.discount, ratios, labelled=False)
+        chunk = transitions(steps, self.features, self.discount, ratios, labelled=False, ends=self.ends)
         self.evaluator.update(chunk)
         self.starts = with_starts(self.starts, steps, chunk, self.features)
         return self._due(len(steps), bool(chunk.last.any()))
@@ -110,6 +116,8 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         Label of the environment's steps.
     key
         Name of the entry in `info`.
+    time_limit
+        Of truncated episodes: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
 
     Examples
     --------
@@ -138,10 +146,11 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         level: float = 0.95,
         stream: int = 0,
         key: str = "inferl",
+        time_limit: str | None = None,
     ) -> None:
         super().__init__(env)
         check_space(env.observation_space)
-        self._feed = _Feed(evaluator, features, discount, target, every, level, key)
+        self._feed = _Feed(evaluator, features, discount, target, every, level, key, time_limit)
         self._ratio, self._stream = ratio, stream
         self._observation: Any = None  # None: no episode is under way
         self._first = True
@@ -222,10 +231,11 @@ class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         level: float = 0.95,
         stream: int = 0,
         key: str = "inferl",
+        time_limit: str | None = None,
     ) -> None:
         super().__init__(env)
         check_space(env.single_observation_space)
-        self._feed = _Feed(evaluator, features, discount, target, every, level, key)
+        self._feed = _Feed(evaluator, features, discount, target, every, level, key, time_limit)
         self._ratio, self._stream = ratio, stream
         self._pairing = Pairing(env)
 

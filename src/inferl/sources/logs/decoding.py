@@ -31,6 +31,7 @@ class LogRows(Rows):
     ratios: Floats  # (T,) or (T, m)
     terminated: Bools  # (T,)
     ended: Bools  # (T,) terminated or truncated
+    limited: Bools  # (T,) terminated by a time limit that is part of the task
     group: Integers  # (T,) rows of one group follow each other in time
     episode: Integers  # (T,) code of the label
     labelled: Bools  # (T,) group and episode can be read
@@ -55,6 +56,7 @@ class Decoder:
     n_states: int | None
     interleaved: bool
     gaps: bool
+    ends: bool  # whether a time limit terminates
 
     def decode(self, piece: Piece, first_row: int, dimension: int) -> tuple[LogRows, Faults]:
         """Decode a piece whose first row has the number `first_row`; vectors have length `dimension`, 0: unknown."""
@@ -70,6 +72,8 @@ class Decoder:
         features = self._features(batch, columns.features, faults, dimension)
         terminated = _flags(batch, columns.terminated, faults)
         ended = terminated | _flags(batch, columns.truncated, faults)
+        limited = ended & ~terminated & self.ends
+        terminated = terminated | limited
         after = None
         if columns.next_features is not None:
             width = 0 if features.ndim == 1 else features.shape[1]
@@ -92,6 +96,7 @@ class Decoder:
             ratios=ratios,
             terminated=terminated,
             ended=ended,
+            limited=limited,
             group=episode if self.interleaved else group,
             episode=episode,
             labelled=labelled & grouped,

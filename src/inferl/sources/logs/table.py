@@ -24,6 +24,7 @@ from inferl.sources.logs.ratios import RatioReader, TargetPolicy, as_policy
 from inferl.sources.logs.readers import Log, import_pyarrow, log_name, open_log
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
+from inferl.sources.steps import limit_ends
 from inferl.transitions import Transitions
 
 __all__ = ["Progress", "Table", "table"]
@@ -42,6 +43,7 @@ class Progress:
     starts: Starts = field(default_factory=Starts)
     clipped: int = 0
     skipped: int = 0
+    episodic: bool = False  # whether a column says where episodes begin or end
     faults: tuple[str, ...] = ()
     complete: bool = False
 
@@ -69,6 +71,7 @@ class Table:
     episodes_end: bool
     interleaved: bool
     gaps: bool
+    ends: bool
     skip_bad: int
     batch: int
     _begin: Progress | None = None  # where an iteration starts
@@ -82,10 +85,12 @@ class Table:
             columns = self._resolved(log)
             labelling = Labelling(columns.episode is not None, self.interleaved)
             progress = deepcopy(self._begin) or Progress(Pairing(labelling, self.episodes_end))
+            borders = (columns.episode, columns.terminated, columns.truncated)
+            progress.episodic = any(name is not None for name in borders)
             self._now[:] = [progress]
             if progress.complete:
                 return
-            decoder = Decoder(columns, RatioReader(self.policy), self.n_states, self.interleaved, self.gaps)
+            decoder = Decoder(columns, RatioReader(self.policy), self.n_states, self.interleaved, self.gaps, self.ends)
             for piece in self._pieces(log, columns):
                 rows, faults = decoder.decode(piece, progress.rows + 1, progress.dimension)
                 progress.dimension = self.n_states or rows.features.shape[1]
@@ -128,7 +133,8 @@ class Table:
             raise SettingError("n_states is for one column that holds states; features names several")
         if self.episodes_end and (columns.episode is None or columns.next_features is not None):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
-        if self.discount == 1 and columns.terminated is None and not self.episodes_end:
+        limited = self.ends and columns.truncated is not None
+        if self.discount == 1 and columns.terminated is None and not self.episodes_end and not limited:
             raise SettingError(
                 f"{log.name}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
                 "name it (terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
@@ -158,6 +164,7 @@ class Table:
             last=paired.last,
             episode=rows.segment,
             stream=rows.stream,
+            truncated=paired.last & (rows.limited | ~rows.terminated),
         )
 
     # Where the reading stands.
@@ -207,6 +214,11 @@ class Table:
         """Number of rows without a next state: each the last of an episode that did not terminate."""
         return self.progress.pairing.dropped
 
+    @property
+    def episodic(self) -> bool:
+        """Whether the log says where episodes begin or end."""
+        return self.progress.episodic
+
     def facts(self) -> dict[str, str]:
         """Return what a report should say of the log."""
         rows = f"{self.rows:,}".replace(",", " ")
@@ -249,6 +261,7 @@ def table(
     episodes_end: bool = False,
     interleaved: bool = False,
     gaps: bool = False,
+    time_limit: str | None = None,
     skip_bad: int = 0,
     batch: int = 65536,
 ) -> Table:
@@ -296,6 +309,9 @@ def table(
         Rows of several episodes are mixed.
     gaps
         The order column only sorts: whole numbers need not follow each other.
+    time_limit
+        Of truncated rows: ``"ends"``, nothing comes after them, and returns count up to the limit; ``"cut"``, the value
+        goes on beyond the cut. Default: ``"ends"`` if the discount is 1, else ``"cut"``.
     skip_bad
         How many bad rows may be left out; they are counted in `skipped`.
     batch
@@ -344,5 +360,5 @@ def table(
         "target_log_probability": target_log_probability,
         "ratio": ratio,
     }
-    flags = episodes_end, interleaved, gaps
+    flags = episodes_end, interleaved, gaps, limit_ends(time_limit, discount)
     return Table(source, wanted, policy, n_states, float(discount), clip, *flags, skip_bad, batch)
