@@ -212,6 +212,9 @@ def ends(episodes: EpisodeSummary, by_returns: bool) -> Check | None:
     It does not apply where there are no episodes.
     """
     name = "ends"
+    if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
+        words = "rewards are not discounted and no episode has ended, so nothing shows that the value is finite"
+        return Check(name, "failed", words, None, "choose a discount below 1, or say where episodes end")
     if episodes.closed == 0:
         return None
     ended = f"{episodes.cut:,} of {episodes.closed:,} episodes were cut off".replace(",", " ")

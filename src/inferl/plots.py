@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "band", "closing_bands", "new_axes", "save", "style"]
+__all__ = ["PALETTE", "band", "closing_bands", "new_axes", "save", "side_by_side", "style"]
 
 PALETTE = {
     "blue": "#0072B2",
@@ -78,10 +78,22 @@ def new_axes() -> Axes:
     >>> new_axes().figure.get_dpi()
     300.0
     """
+    return side_by_side(1)[0]
+
+
+def side_by_side(number: int) -> list[Axes]:
+    """Several axes in a row on one figure, in the house style.
+
+    >>> left, right = side_by_side(2)
+    >>> left.figure.get_size_inches().tolist()
+    [7.0, 2.6]
+    """
     with style():
         from matplotlib.figure import Figure
 
-        return Figure(layout="constrained").subplots()
+        width, height = _STYLE["figure.figsize"]
+        grid = Figure((number * width, height), layout="constrained").subplots(1, number, squeeze=False)
+        return list(grid[0])
 
 
 def save(axes: Axes, path: str | os.PathLike[str] | IO[bytes]) -> None:

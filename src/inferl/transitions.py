@@ -165,7 +165,10 @@ def _array(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
-    array = _floats(name, _array(name, values))
+    given = _array(name, values)
+    if given.dtype == np.bool_:
+        raise DataError(f"{name} are true or false; they are numbers")
+    array = _floats(name, given)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,) and not (wide and array.ndim == 2 and len(array) == n and array.shape[1] > 0):

@@ -13,7 +13,7 @@ from inferl.benchmarks.latency import measure_cold_start, measure_observe, measu
 from inferl.benchmarks.logs import measure_log
 from inferl.benchmarks.machine import describe
 from inferl.benchmarks.offline import measure_offline
-from inferl.benchmarks.shapes import SHAPES, Shape, measure_least_squares, measure_shape
+from inferl.benchmarks.shapes import SHAPES, Shape, measure_least_squares, measure_shape, measure_value
 
 __all__ = ["FORMAT", "Effort", "judged", "run", "write"]
 
@@ -50,6 +50,7 @@ def run(
             say(f"    {line}")
     results["least squares"] = measure_least_squares(effort.rounds, 4 * effort.seconds)
     say(_line(results["least squares"]))
+    results["value"] = measure_value(effort.rounds, 2 * effort.seconds)
     results["offline"] = measure_offline(effort.rounds, 2 * effort.seconds)
     results["slopes"] = measure_slopes(effort.rounds, effort.seconds)
     results["memory"] = measure_memory(effort.memory)
@@ -86,6 +87,9 @@ def judged(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield _at_least(f"{name}: times JAX", shape["over"]["jax"], 1.0, "x{:.3g}")
     solved = results["least squares"]
     yield _at_least(f"{solved['name']}: share of the peak", solved["share of peak"], solved["reach"]["share"], "{:.0%}")
+    for row in results["value"]:
+        name = f"{row['name']}: cost over plain least squares"
+        yield _at_most(name, row["cost over least squares"], row["reach"]["cost"], "x{:.2f}")
     for row in results["offline"]:
         yield _at_least(f"{row['name']}: times the offline bootstrap, one report", row["over"], 2.0, "x{:.3g}")
         m = row["reports"]

@@ -96,6 +96,9 @@ def _speeds(results: dict[str, Any]) -> str:
     solved = results["least squares"]
     rate = _count(solved["transitions per second"]["inferl"])
     rows.append([solved["name"], rate, "", _share(solved["share of peak"]), *[""] * 6])
+    for value in results["value"]:
+        rate = _count(value["transitions per second"]["inferl"])
+        rows.append([f"{value['name']} (with its checks)", rate, *[""] * 8])
     return _table([*head, *others.values()], rows)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferl.algorithms import GTD2, TD, Algorithm
+import numpy as np
+
+from inferl.algorithms import GTD2, TD, Algorithm, DoublyRobust
 from inferl.benchmarks import rivals
 from inferl.benchmarks.machine import product
 from inferl.benchmarks.problems import STEP_SIZE, Problem, dense_problem, one_hot_problem
@@ -16,10 +19,11 @@ from inferl.evaluator import Evaluator
 from inferl.least_squares import LeastSquares
 from inferl.transitions import Transitions
 
-__all__ = ["LEAST_SQUARES", "SHAPES", "Shape", "measure_least_squares", "measure_shape"]
+__all__ = ["LEAST_SQUARES", "SHAPES", "VALUES", "Shape", "measure_least_squares", "measure_shape", "measure_value"]
 
-OURS, ARRAYS, STEP, PRINTED, NAIVE, JAX, RIVER, PEAK = (
+OURS, PLAIN, ARRAYS, STEP, PRINTED, NAIVE, JAX, RIVER, PEAK = (
     "inferl",
+    "least squares",
     "inferl from arrays",
     "step",
     "step as printed",
@@ -58,6 +62,8 @@ SHAPES = (
     Shape("GTD2, d = 512, B = 200", 512, 200, faster=16, share=0.6, gtd2=True),
 )
 LEAST_SQUARES = ("least squares, p = 512", 512, 0.6)
+VALUES = ((10, 1.5), (64, 1.3), (512, 1.3))  # features, and the most that the value may cost over plain least squares
+EPISODE = 50  # steps
 
 
 def measure_shape(shape: Shape, rounds: int, seconds: float) -> dict[str, Any]:
@@ -120,6 +126,31 @@ def measure_least_squares(rounds: int, seconds: float, p: int = LEAST_SQUARES[1]
         "share of peak": _share(times[OURS], operations, times[PEAK]),
         "reach": {"share": LEAST_SQUARES[2]},
     }
+
+
+def measure_value(rounds: int, seconds: float, values: Sequence[tuple[int, float]] = VALUES) -> list[dict[str, Any]]:
+    """Time the value of the starts, as people run it, against plain least squares; in episodes of 50 steps."""
+    found = []
+    for p, most in values:
+        many = -(-_rows(seconds, 3e-7 + 5.0 * p * p / 4e10, least=1) // 1024) * 1024
+        data = dense_problem(many, p).transitions
+        ends = np.arange(1, many + 1) % EPISODE == 0
+        data = Transitions(data.features, data.rewards, data.next_features, np.where(ends, 0.0, data.discounts))
+        algorithms: dict[str, Algorithm] = {OURS: DoublyRobust(p), PLAIN: TD(p)}
+        cases = [Case(name, _updating(algorithm, data), many) for name, algorithm in algorithms.items()]
+        times = interleaved(cases, rounds)
+        found.append({
+            "name": f"the value, p = {p}",
+            "features": p,
+            "transitions per second": {name: own.rate for name, own in times.items()},
+            "cost over least squares": 1 / times[OURS].over(times[PLAIN]),
+            "reach": {"cost": most},
+        })  # fmt: skip
+    return found
+
+
+def _updating(algorithm: Algorithm, data: Transitions) -> Callable[[], Evaluator]:
+    return lambda: Evaluator(algorithm).update(data)
 
 
 def _ours(algorithm: Algorithm, method: OnlineBootstrap | LeastSquares, problem: Problem, n: int) -> Case:

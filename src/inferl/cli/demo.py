@@ -1,4 +1,4 @@
-"""``inferl demo``: two intervals close in on a value that is known exactly."""
+"""``inferl demo``: intervals close in on a value that is known exactly, or on something else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,8 @@ FIRST_READING = 10  # episodes; before, the picture would show little but noise
 FEWEST = 20  # episodes that make a picture
 STAR = "*: a check failed"
 PICTURES = (".png", ".pdf", ".svg")
+FEATURES, VALUE = "features alone", "the value"
+COARSE, TABULAR = (FEATURES, VALUE, "mean return"), ("online bootstrap", "least squares")
 
 Intervals = dict[str, "Interval"]
 Readings = dict[str, list[tuple[int, "Interval"]]]
@@ -37,11 +39,13 @@ def demo(
     picture: Annotated[Path, typer.Option(help="Where to draw it: a .png, .pdf or .svg file.")] = Path("demo.png"),
     level: Annotated[float, typer.Option(help="Confidence level, between 0 and 1.")] = 0.95,
 ) -> None:
-    """Watch two intervals close in on a value that is known exactly.
+    """Watch intervals close in on a value that is known exactly.
 
     The best policy walks over the slippery FrozenLake of Gymnasium. What is
-    its value at the start? Two methods answer while the transitions arrive:
-    the online bootstrap, and streaming least squares.
+    its value at the start? First with features that cannot express it, four
+    tiles of 16 states each: what the features alone say, the value, and the
+    mean return. Then with one feature for each state: the online bootstrap,
+    and streaming least squares.
 
     [bold]inferl demo[/bold]
 
@@ -54,17 +58,22 @@ def demo(
 
     check_level(level)
     _check_picture(picture)
-    axes = plots.new_axes()
+    left, right = plots.side_by_side(2)
     console = Console(highlight=False)
     console.print("FrozenLake 8x8, slippery: what is the value of the best policy at the start?")
     readings, truth = _watch(console, episodes, seed, level)
-    plots.save(plots.closing_bands(readings, truth, axes), picture)
+    plots.closing_bands({name: readings[name] for name in (FEATURES, VALUE)}, truth, left)
+    plots.closing_bands({name: readings[name] for name in TABULAR}, truth, right)
+    left.set_title("four tiles as features: they cannot express the value", fontsize=8)
+    right.set_title("one feature for each state", fontsize=8)
+    plots.save(left, picture)
     _answer(console, readings, truth)
     console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
 
 
 def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Readings, float]:
-    """Let both methods watch the same transitions, read them at the milestones, and compute the exact value."""
+    """Let all watch the same transitions, read them at the milestones, and compute the exact value."""
+    from inferl.baselines import monte_carlo
     from inferl.environments import FiniteMDP
     from inferl.sources.gym import import_gymnasium, rollout
 
@@ -74,28 +83,39 @@ def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Re
     policy = lake.optimal_policy(DISCOUNT)
     truth = float(lake.values(policy, DISCOUNT)[0])
     source = rollout(env, policy, inferl.OneHot(lake.n_states), DISCOUNT, seed=seed)
-    start = source.features(0)
     bootstrap = inferl.OnlineBootstrap(inferl.Polynomial(100, decay=0.65), seed=seed)
-    evaluators = {
-        "online bootstrap": inferl.Evaluator(inferl.TD(lake.n_states), bootstrap),
-        "least squares": inferl.Evaluator(inferl.TD(lake.n_states), inferl.LeastSquares()),
-    }
+    tabular = [inferl.Evaluator(inferl.TD(lake.n_states), method) for method in (bootstrap, inferl.LeastSquares())]
+    coarse, seen = inferl.Evaluator(inferl.DoublyRobust(4)), list[inferl.Transitions]()
 
     def read() -> Intervals:
-        return {name: evaluator.interval(start, level) for name, evaluator in evaluators.items()}
+        at_start = [evaluator.interval(0, level) for evaluator in tabular]
+        of_starts = [coarse.interval("fitted", level), coarse.interval("value", level), monte_carlo(seen, level=level)]
+        return dict(zip((*COARSE, *TABULAR), (*of_starts, *at_start), strict=True))
 
-    readings: Readings = {name: [] for name in evaluators}
+    readings: Readings = {name: [] for name in (*COARSE, *TABULAR)}
     done = 0
     with (_bar if console.is_terminal else _lines)(console, episodes, truth) as show:
         for milestone in _milestones(episodes):
             for chunk in source.take(episodes=milestone - done):
-                for evaluator in evaluators.values():
+                for evaluator in tabular:
                     evaluator.update(chunk)
+                seen.append(chunk)
+                coarse.update(_in_tiles(chunk))
                 done += int(chunk.last.sum())
                 show(done, read)
             for name, interval in read().items():
                 readings[name].append((milestone, interval))
     return readings, truth
+
+
+def _in_tiles(chunk: inferl.Transitions) -> inferl.Transitions:
+    """See only in which quarter of the lake a state lies."""
+    from dataclasses import replace
+
+    def quarter(state: Any) -> Any:
+        return state // 32 * 2 + state % 8 // 4
+
+    return replace(chunk, features=quarter(chunk.features), next_features=quarter(chunk.next_features))
 
 
 def _milestones(episodes: int) -> list[int]:
@@ -136,13 +156,13 @@ def _bar(console: Console, episodes: int, truth: float) -> Iterator[Show]:
 def _lines(console: Console, episodes: int, truth: float) -> Iterator[Show]:
     """Print a line at round numbers of episodes, where the output goes to a file."""
     awaited = _round_numbers(episodes)
-    console.print(f"{'episodes':>8}  {'online bootstrap':<24}  {'least squares':<24}  {STAR}")
+    console.print(f"{'episodes':>8}  {FEATURES:<24}  {VALUE:<24}  {STAR}")
 
     def show(done: int, read: Callable[[], Intervals]) -> None:
         if done in awaited:
             awaited.remove(done)
-            bootstrap, least_squares = read().values()
-            console.print(f"{done:>8}  {_short(bootstrap):<24}  {_short(least_squares)}", markup=False)
+            now = read()
+            console.print(f"{done:>8}  {_short(now[FEATURES]):<24}  {_short(now[VALUE])}", markup=False)
 
     yield show
 
@@ -162,13 +182,17 @@ def _answer(console: Console, readings: Readings, truth: float) -> None:
     from rich.text import Text
 
     final = {name: read[-1][1] for name, read in readings.items()}
-    episodes, one = readings["least squares"][-1]
+    episodes, one = readings[VALUE][-1]
     seen = f"{episodes:,} episodes ({one.n:,} transitions)".replace(",", " ")
-    console.print(f"\nAfter {seen}, the value of the start state:")
+    console.print(f"\nAfter {seen}, the value at the start:")
     table = Table("", "estimate", f"{one.level * 100:g}% interval", f"holds the exact {truth:.4f}?", box=SIMPLE_HEAD)
-    for name, interval in final.items():
-        bounds = Text(f"[{interval.lower:.3f}, {interval.upper:.3f}]")
-        table.add_row(name + _star(interval), f"{interval.estimate:.3f}", bounds, "yes" if truth in interval else "no")
+    for heading, names in (("four tiles of 16 states", COARSE), ("one feature a state", TABULAR)):
+        table.add_row(Text(heading, "italic"))
+        for name in names:
+            interval = final[name]
+            bounds = Text(f"[{interval.lower:.3f}, {interval.upper:.3f}]")
+            holds = "yes" if truth in interval else "no"
+            table.add_row(name + _star(interval), f"{interval.estimate:.3f}", bounds, holds)
     console.print(table)
     for name, interval in final.items():
         for note in interval.notes:
