@@ -145,3 +145,14 @@ def test_features_that_cannot_express_the_value_are_named() -> None:
     for target in ("fitted", [0.3]):
         assert check(evaluator.report(target), "features").failed
     assert check(Evaluator(TD(1)).update(data).report([0.3]), "features").status == "not available"
+
+
+def test_rounding_is_no_misfit() -> None:
+    """Undiscounted, with a constant among the features, what the features say of the starts is the mean return."""
+    rng = np.random.default_rng(2)
+    phi = np.column_stack([np.ones(2001), rng.normal(size=2001)])
+    ends = np.arange(2000) % 20 == 19
+    data = Transitions(phi[:-1], rng.normal(50, 1, 2000), phi[1:], np.where(ends, 0.0, 1.0))
+    found = check(Evaluator(DoublyRobust(2)).update(data).report("fitted"), "features")
+    assert found.status == "passed"
+    assert found.value == 0.0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import trust_page
+import value_page
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "validity.md"
@@ -28,7 +29,9 @@ This page shows the counts: many runs, each with a seed of its own, read at seve
 exact binomial 95 % interval of a share; for 95 % of 400 runs it is 4 to 5 points wide, of 1000 runs 3, so that
 differences of a point or two mean little.
 
-- **Least squares** (the default) has nothing to be set and allows for dependence. It needs a stream that is long
+- **The value of the starts** (`DoublyRobust`, the default where episodes are seen) holds whatever the features are. What
+  the features alone say often does not, and the **features** check tells.
+- **Least squares** has nothing to be set and allows for dependence. It needs a stream that is long
   against the time the process takes to forget where it was: 250 relaxation times and it is right, 50 and it is a few
   points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the
   stream is worth, from how slowly features and scores change.
@@ -133,6 +136,8 @@ is uncertain from run to run, but the interval allows for it and covers.
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [HEAD]
+    if (results / "value.json").exists():
+        parts += value_page.sections(json.loads((results / "value.json").read_text()))
     trust = [results / f"{name}.json" for name in ("trust", "closer", "rules", "rare", "series")]
     if all(path.exists() for path in trust):
         parts += trust_page.sections(*(json.loads(path.read_text()) for path in trust))

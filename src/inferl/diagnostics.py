@@ -31,6 +31,7 @@ FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for 
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
+ROUNDING = 1e-9  # of a value
 BEYOND = 0.02  # weight of the starts that may lie where no data are
 WRONG_RATIOS = 4  # standard errors of the mean ratio from 1
 ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
@@ -118,8 +119,9 @@ class Misfit:
 
     @classmethod
     def of(cls, reading: LeastSquaresReading) -> Misfit:
-        """Read it off value, fitted, gap, cut and early."""
-        estimate, error = reading.estimate, reading.standard_error
+        """Read it off value, fitted, gap, cut and early; what is rounding, beside the value, is 0."""
+        tiny = ROUNDING * max(abs(reading.estimate[0]), abs(reading.estimate[1]))
+        estimate, error = (np.where(np.abs(x) > tiny, x, 0.0) for x in (reading.estimate, reading.standard_error))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(error[3:] > 0, estimate[3:] / error[3:], 0.0)
         between = reading.correlations[-1][3:, 3:]
@@ -190,8 +192,8 @@ def features(misfit: Misfit | None, by_returns: bool) -> Check:
             name, "not available", f"{words}; DoublyRobust tells, where episodes or visits to a state are seen"
         )
     gap, error = misfit.gap, misfit.gap_error
-    if not np.isfinite(error) or (error == 0 and gap == 0 and misfit.wald == 0):
-        return Check(name, "not available", "too few starts, or nothing has varied, to see what the features miss")
+    if not np.isfinite(error):
+        return Check(name, "not available", "too few starts to see what the features miss")
     off = f"what the features say of the starts differs from what was earned by {_signed(gap, error)}"
     if abs(gap) > ALARM * error:
         words, wrong = f"they miss the value: {off}", True
