@@ -37,11 +37,11 @@ def test_how_episodes_ended() -> None:
     )
     found = summary(data)
     assert (found.begun, found.terminated, found.cut, found.limited) == (5, 1, 2, 1)
-    assert found.beyond == 0.5**2 + 0.5  # discounts up to the cut, and up to the end without a word
+    assert found.beyond.tolist() == [0.5**2 + 0.5]  # discounts up to the cut, and up to the end without a word
     assert found.share_beyond == (0.5**2 + 0.5 + 0.5**2) / 5  # and of the open one
     assert found.earned.tolist() == [1 + 0.5 * 2, 5 + 0.5 * 6]
     assert found.possible() == (1.0, 18.0)
-    assert found.weights.tolist() == [4.0, 4.0]
+    assert found.weights.tolist() == [[4.0, 4.0]]
 
 
 def test_no_cutting_changes_it() -> None:
@@ -156,3 +156,18 @@ def test_rounding_is_no_misfit() -> None:
     found = check(Evaluator(DoublyRobust(2)).update(data).report("fitted"), "features")
     assert found.status == "passed"
     assert found.value == 0.0
+
+
+def test_several_policies_have_weights_of_their_own() -> None:
+    """The first acted itself; the second has ratios whose products are worth a few episodes only."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    ends = np.arange(n) % 10 == 9
+    ratios = np.column_stack([np.ones(n), rng.choice([0.2, 1.8], size=n)])
+    data = Transitions(np.zeros(n, int), rng.normal(size=n), np.zeros(n, int), np.where(ends, 0.0, 1.0), ratios)
+    both = summary(data, (7, 500, 1999))
+    alone = summary(data.with_ratios(ratios[:, 1]))
+    assert both.closed == alone.closed == 300
+    assert both.effective == alone.effective < 100
+    assert both.mean_weight == alone.mean_weight
+    assert both.weights[0].tolist() == [300.0, 300.0]

@@ -88,7 +88,7 @@ def test_ordinary_by_hand() -> None:
     assert interval.standard_error == pytest.approx(error)
     assert interval.width == pytest.approx(2 * error * quantile(0.9, 1))
     assert (interval.kind, interval.n, interval.level) == ("normal", 3, 0.9)
-    assert interval.estimand == "mean discounted return of an episode under the target policy"
+    assert interval.estimand == "the value of the start distribution"
 
 
 def test_weighted_by_hand() -> None:

@@ -127,13 +127,13 @@ def test_truncated_episodes_are_left_out_if_the_limit_cuts() -> None:
         assert "time_limit='ends'" in truncation
         assert "Evaluator" in truncation
         assert unfinished == OPEN
-        assert interval.estimand.endswith("discounted return of an episode")
+        assert interval.estimand.endswith("start distribution")
 
 
 def test_truncated_episodes_count_if_the_limit_ends_them() -> None:
     assert monte_carlo(with_all_ends(1.0)).estimate == pytest.approx((1 + 10 + 3) / 3)
     assert monte_carlo(with_all_ends(1.0)).notes == (OPEN,)
-    assert monte_carlo(with_all_ends(1.0)).estimand == "mean undiscounted return of an episode up to the time limit"
+    assert monte_carlo(with_all_ends(1.0)).estimand == "the mean return up to the time limit"
     assert monte_carlo(with_all_ends(0.5), time_limit="ends").estimate == pytest.approx((1 + 7.5 + 3) / 3)
 
 

@@ -29,8 +29,8 @@ This page shows the counts: many runs, each with a seed of its own, read at seve
 exact binomial 95 % interval of a share; for 95 % of 400 runs it is 4 to 5 points wide, of 1000 runs 3, so that
 differences of a point or two mean little.
 
-- **The value of the starts** (`DoublyRobust`, the default where episodes are seen) holds whatever the features are. What
-  the features alone say often does not, and the **features** check tells.
+- **The value of the starts** (`DoublyRobust`, the default where episodes are seen) holds whatever the features are.
+  What the features alone say often does not, and the **features** check tells.
 - **Least squares** has nothing to be set and allows for dependence. It needs a stream that is long
   against the time the process takes to forget where it was: 250 relaxation times and it is right, 50 and it is a few
   points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the

@@ -19,14 +19,14 @@ leaves out episodes that were cut off; *PDIS* and *WPDIS* are ordinary and weigh
   ({exact} of them without any randomness, where it is exact). {missed}
 - What the features alone say holds the value in {fitted_holds} of {fitted_cells} cells by the same rule. The lowest
   coverage is {fitted_lowest}.
-- The **features** check raises an alarm in {false_alarms} of the runs where a feature stands for each state, so that they
-  fit; where the features alone cover less than 80 %, in {power} of the runs (the mean over these cells).
+- The **features** check raises an alarm in {false_alarms} of the runs where a feature stands for each state, so that
+  they fit; where the features alone cover less than 80 %, in {power} of the runs (the mean over these cells).
 - One policy against itself, with other seeds: declared different in {self_differences} of {repeats} runs.
 """
 
 COLUMNS = """\
-Coverage in per cent, and the median width. *Told*: of the runs in which the value missed, how many had a failed check of
-ratios, rarity or ends.
+Coverage in per cent, and the median width. *Told*: of the runs in which the value missed, how many had a failed check
+of ratios, rarity or ends. *Alarm*: how often the check of the features failed.
 """
 
 FITTING = ("FrozenLake: table", "Taxi: table", "CliffWalking, epsilon-greedy: table", "Blackjack, stick on 20: table",

@@ -12,7 +12,7 @@ from inferl.episodes import EpisodeSummary
 from inferl.errors import SettingError
 from inferl.interval import UNIFORM, Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
-from inferl.targets import Targets
+from inferl.targets import Targets, value_of_starts
 from inferl.tiles import COMPANION, EvaluatorState, Tiles
 from inferl.uniform import anytime, simultaneous
 
@@ -69,16 +69,13 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
     """Say what an interval is about, in a user's words."""
     if isinstance(algorithm, Linear | Field):
         return "the solution of the equation"
-    limit = ", up to the time limit" if episodes.limited else ""
-    undiscounted = episodes.steps > 0 and episodes.discounts[0] == 1
+    value = value_of_starts(episodes.limited > 0, episodes.steps > 0 and episodes.discounts[0] == 1)
     if about == "value":
         if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
             return "the value at the given start state"
-        if limit and undiscounted:
-            return "the mean return up to the time limit"
-        return f"the value of the start distribution{limit}"
+        return value
     if about == "known start":
-        return f"the value of the given start distribution{limit}"
+        return f"{value}, whose mean features are known"
     if about == "fitted":
         return "what the features alone say of the starts: the projected fixed point (LSTD)"
     if about == "gap":

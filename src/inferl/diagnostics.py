@@ -32,6 +32,7 @@ SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
 ROUNDING = 1e-9  # of a value
+MATTERS = 0.5  # standard errors by which an estimate may be off: of 95 % intervals 92 % still hold
 BEYOND = 0.02  # weight of the starts that may lie where no data are
 WRONG_RATIOS = 4  # standard errors of the mean ratio from 1
 ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
@@ -194,13 +195,13 @@ def features(misfit: Misfit | None, by_returns: bool) -> Check:
     gap, error = misfit.gap, misfit.gap_error
     if not np.isfinite(error):
         return Check(name, "not available", "too few starts to see what the features miss")
-    off = f"what the features say of the starts differs from what was earned by {_signed(gap, error)}"
-    if abs(gap) > ALARM * error:
-        words, wrong = f"they miss the value: {off}", True
-    elif misfit.wald > WALD_ALARM and error > misfit.fitted_error / 2:
-        words, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and the returns cannot tell how much: {off}", True
+    off, matters = _signed(gap, error), MATTERS * misfit.fitted_error
+    if abs(gap) > max(ALARM * error, matters):
+        words, wrong = f"they miss the value of the starts by {off}", True
+    elif misfit.wald > WALD_ALARM and error > matters:
+        words, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and miss the value of the starts by {off}", True
     else:
-        words, wrong = f"nothing speaks against them: {off}", False
+        words, wrong = f"nothing speaks against them; they miss the value of the starts by {off}", False
     if by_returns:
         return Check(name, "passed", f"{words}; the answer does not rest on them", gap)
     if wrong:
@@ -219,9 +220,9 @@ def ends(episodes: EpisodeSummary, by_returns: bool) -> Check | None:
         return Check(name, "failed", words, None, "choose a discount below 1, or say where episodes end")
     if episodes.closed == 0:
         return None
-    ended = f"{episodes.cut:,} of {episodes.closed:,} episodes were cut off".replace(",", " ")
+    ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were cut off"
     if episodes.limited:
-        ended += f", {episodes.limited:,} ended by a time limit".replace(",", " ")
+        ended += f", {_count(episodes.limited)} ended by a time limit"
     share = episodes.share_beyond
     if not by_returns:
         return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it", share)
@@ -258,6 +259,10 @@ def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> 
         float(estimate[wrong][0]),
         "the features cannot express the value, or there are too few data",
     )
+
+
+def _count(n: float) -> str:
+    return f"{n:,.0f}".replace(",", " ")
 
 
 def _signed(value: float, error: float) -> str:
@@ -335,6 +340,8 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
     value = float(ratio[worst])
     unit = reading.unit
     seen = f"blocks of {2 ** int(worst[0])} {unit} show a standard error {value:.2f} times that of single {unit}"
+    if worst[0] == 0:
+        seen = f"no longer blocks show a larger standard error than single {unit}"
     if allowed_for:
         return Check(name, "passed", f"{seen}; the interval allows for dependence", value)
     if excess[worst] <= 1:
@@ -403,7 +410,7 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
         return Check(name, "not available", "no transitions so far")
     if reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
-    known = reading.decisive[~np.isnan(reading.decisive)]
+    known = reading.decisive[~np.isnan(reading.decisive) & (reading.standard_error > 0)]
     if not len(known):
         words = "too few blocks so far, or nothing has varied, to see how many steps decide"
         return Check(name, "not available", words)
@@ -444,14 +451,14 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         return Check(
             name,
             "failed",
-            f"they average {np.array2string(summary.mean, precision=3)}, {worst:.0f} standard errors from 1: these are "
-            "not the ratios of this log",
+            f"they average {', '.join(f'{x:.3f}' for x in summary.mean)}, {worst:.0f} standard errors from 1: these "
+            "are not the ratios of this log",
             worst,
             "check the probabilities of both policies: in each state those of all actions add up to 1",
         )
     if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
         carried, (mean, distance) = episodes.effective, episodes.mean_weight
-        words = f"the weights of {episodes.closed} episodes average {mean:.3f}, and are worth {carried:.0f} episodes"
+        words = f"the weights of {_count(episodes.closed)} episodes average {mean:.3f}, and are worth {_count(carried)}"
         if distance <= ALARM:
             return Check(name, "passed", words, carried)
         cause = "large ones have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"

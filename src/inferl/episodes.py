@@ -26,13 +26,13 @@ EARNED, WEIGHT, DISCOUNT, MEAN_WEIGHT, OPEN = range(5)  # columns of `open`
 class EpisodeSummary(InPlace):
     """Sums over episodes, and the state of those that are open; changed in place."""
 
-    open: Floats = field(default_factory=lambda: np.zeros((0, 5)))  # (S, 5), see kernels.seam.FollowEpisodes
+    open: Floats = field(default_factory=lambda: np.zeros((1, 0, 5)))  # (m, S, 5), see kernels.seam.FollowEpisodes
     begun: int = 0
     terminated: int = 0  # ended by themselves
     limited: int = 0  # ended by a time limit that is part of the task
     cut: int = 0  # cut off: what comes after is not known
-    beyond: float = 0.0  # sum over the cut ends of the weight that the start has there
-    weights: Floats = field(default_factory=lambda: np.zeros(2))  # sums of the mean weights and of their squares
+    beyond: Floats = field(default_factory=lambda: np.zeros(1))  # (m,) sum over cut ends of the start's weight there
+    weights: Floats = field(default_factory=lambda: np.zeros((1, 2)))  # (m, 2) sums of mean weights and their squares
     earned: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest, if whole
     rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest
     discounts: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # likewise, without ends
@@ -43,46 +43,48 @@ class EpisodeSummary(InPlace):
         data = steps.data
         if not isinstance(data, Transitions):
             return
-        ratios = data.ratios if data.ratios.ndim == 1 else data.ratios[:, 0]
-        new = int(steps.clock.slot.max(initial=-1)) + 1 - len(self.open)
-        if new > 0:
-            self.open = np.concatenate([self.open, np.zeros((new, 5))])
+        ratios = data.ratios if data.ratios.ndim == 2 else data.ratios[:, None]
+        self._grow(ratios.shape[1], int(steps.clock.slot.max(initial=-1)) + 1)
         self.begun += int(np.count_nonzero(steps.first))
         self.steps += len(data)
         goes_on = data.discounts[data.discounts > 0]
         self.rewards, self.discounts = _widened(self.rewards, data.rewards), _widened(self.discounts, goes_on)
-        closed, row = np.empty((ROOM, 5)), 0
-        while row < len(data):
-            row, number = kernels.follow_episodes(
-                data.rewards,
-                data.discounts,
-                ratios,
-                steps.clock.slot,
-                steps.first,
-                steps.clock.last,
-                self.open,
-                closed,
-                LARGEST,
-                row,
-            )
-            self._close(closed[:number], data)
+        for policy, ratio in enumerate(ratios.T):
+            self._follow(policy, np.ascontiguousarray(ratio), data, steps)
 
-    def _close(self, closed: Floats, data: Transitions) -> None:
-        if len(closed) == 0:
-            return
+    def _grow(self, policies: int, streams: int) -> None:
+        """Make room for more streams; for several policies, once."""
+        if policies > len(self.open):
+            self.open = np.zeros((policies, 0, 5))
+            self.beyond, self.weights = np.zeros(policies), np.zeros((policies, 2))
+        if streams > self.open.shape[1]:
+            new = np.zeros((len(self.open), streams - self.open.shape[1], 5))
+            self.open = np.concatenate([self.open, new], axis=1)
+
+    def _follow(self, policy: int, ratio: Floats, data: Transitions, steps: Steps) -> None:
+        """Follow the episodes with the ratios of one policy; how they end is the same for all."""
+        closed, row = np.empty((ROOM, 5)), 0
+        columns = data.rewards, data.discounts, ratio, steps.clock.slot, steps.first, steps.clock.last
+        while row < len(data):
+            row, number = kernels.follow_episodes(*columns, self.open[policy], closed, LARGEST, row)
+            if number:
+                self._close(policy, closed[:number], data)
+
+    def _close(self, policy: int, closed: Floats, data: Transitions) -> None:
         at = closed[:, OPEN].astype(np.int64)  # the row that ended it, or -1 where nothing said so
         ended = (at >= 0) & (data.discounts[at] == 0)
-        limited = ended & data.truncated[at]
-        self.terminated += int(np.count_nonzero(ended & ~limited))
-        self.limited += int(np.count_nonzero(limited))
-        self.cut += int(np.count_nonzero(~ended))
+        if policy == 0:
+            limited = ended & data.truncated[at]
+            self.terminated += int(np.count_nonzero(ended & ~limited))
+            self.limited += int(np.count_nonzero(limited))
+            self.cut += int(np.count_nonzero(~ended))
+            self.earned = _widened(self.earned, closed[ended, EARNED])
         # One after the other: sums may not depend on how the stream was cut.
         beyond = _beyond(closed)
-        self.beyond = float(np.cumsum(np.r_[self.beyond, beyond[~ended]])[-1])
+        self.beyond[policy] = np.cumsum(np.r_[self.beyond[policy], beyond[~ended]])[-1]
         weight = closed[:, MEAN_WEIGHT] + beyond
         both = np.stack([weight, weight**2], axis=1)
-        self.weights = np.cumsum(np.concatenate([self.weights[None], both]), axis=0)[-1]
-        self.earned = _widened(self.earned, closed[ended, EARNED])
+        self.weights[policy] = np.cumsum(np.concatenate([self.weights[policy, None], both]), axis=0)[-1]
 
     @property
     def closed(self) -> int:
@@ -91,24 +93,32 @@ class EpisodeSummary(InPlace):
 
     @property
     def share_beyond(self) -> float:
-        """How much of a start's weight rests on what comes after the data: after cuts, and in open episodes."""
-        still = float(_beyond(self.open[self.open[:, OPEN] > 0]).sum())
-        return (self.beyond + still) / self.begun if self.begun else 0.0
+        """How much of a start's weight rests on what comes after the data: after cuts, and in open episodes.
+
+        As the next two, of several policies the worst.
+        """
+        return float((self.beyond + self._still_open()).max()) / self.begun if self.begun else 0.0
 
     @property
     def effective(self) -> float:
         """Effective number of episodes, by their mean weights: (sum w)^2 / sum w^2."""
-        total, squares = self.weights.tolist()
-        return total**2 / squares if squares > 0 else 0.0
+        total, squares = self.weights.T
+        return float(np.min(np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)))
 
     @property
     def mean_weight(self) -> tuple[float, float]:
         """Mean weight of an episode, which is 1 in expectation, and how many standard errors it is from 1."""
         if self.closed < 2:
             return 1.0, 0.0
-        mean, square = (self.weights / self.closed).tolist()
-        error = np.sqrt(max(square - mean**2, 0.0) / (self.closed - 1))
-        return mean, abs(mean - 1) / error if error > 0 else 0.0
+        mean, square = (self.weights / self.closed).T
+        error = np.sqrt(np.maximum(square - mean**2, 0.0) / (self.closed - 1))
+        distance = np.divide(np.abs(mean - 1), error, out=np.zeros_like(mean), where=error > 0)
+        worst = int(np.argmax(distance))
+        return float(mean[worst]), float(distance[worst])
+
+    def _still_open(self) -> Floats:
+        """Weight of the starts in episodes that are open, (m,)."""
+        return np.asarray((_beyond(self.open) * (self.open[..., OPEN] > 0)).sum(axis=1))
 
     def possible(self) -> tuple[float, float]:
         """Smallest and largest value that the rewards and the discount allow; undiscounted, the returns seen.
@@ -127,8 +137,7 @@ class EpisodeSummary(InPlace):
         both = self.copy()
         for name in ("begun", "terminated", "limited", "cut", "steps"):
             setattr(both, name, getattr(self, name) + getattr(other, name))
-        beyond = float(_beyond(other.open[other.open[:, OPEN] > 0]).sum())
-        both.beyond, both.weights = self.beyond + other.beyond + beyond, self.weights + other.weights
+        both.beyond, both.weights = self.beyond + other.beyond + other._still_open(), self.weights + other.weights
         for name in ("earned", "rewards", "discounts"):
             setattr(both, name, _widened(getattr(self, name), getattr(other, name)))
         return both
@@ -136,7 +145,7 @@ class EpisodeSummary(InPlace):
 
 def _beyond(episodes: Floats) -> Floats:
     """Weight of the start in what comes next."""
-    return np.asarray(episodes[:, WEIGHT] * episodes[:, DISCOUNT])
+    return np.asarray(episodes[..., WEIGHT] * episodes[..., DISCOUNT])
 
 
 def _widened(bounds: Floats, values: Floats) -> Floats:

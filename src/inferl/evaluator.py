@@ -351,7 +351,9 @@ class Evaluator:
 
 def _beside(misfit: Misfit) -> str:
     """What the features alone say, beside the value."""
-    digits = int(np.clip(1 - np.floor(np.log10(max(misfit.gap_error, 1e-12))), 0, 12))
+    error = misfit.gap_error or misfit.fitted_error
+    digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 12)) if error > 0 else 4
     words = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"
     words += f"; the returns add {misfit.gap:+.{digits}f} ± {misfit.gap_error:.{digits}f}"
-    return words + (f"; {misfit.narrower:.2f} times narrower, if the features were right" if misfit.gap_error else "")
+    narrower = misfit.narrower
+    return words + (f"; {narrower:.2f} times narrower, if the features were right" if narrower > 1.005 else "")

@@ -10,7 +10,7 @@ from inferl.algorithms import Algorithm, DoublyRobust
 from inferl.errors import TargetError
 from inferl.rows import Floats
 
-__all__ = ["Targets", "as_targets"]
+__all__ = ["Targets", "as_targets", "value_of_starts"]
 
 
 class Targets(NamedTuple):
@@ -21,13 +21,25 @@ class Targets(NamedTuple):
     about: str  # "value", "known start", "fitted", "gap", "observed", "state", "features", "parameters"
 
 
+def value_of_starts(limited: bool, undiscounted: bool) -> str:
+    """Name the default estimand; `limited`: a time limit that belongs to the task has ended episodes.
+
+    >>> value_of_starts(limited=True, undiscounted=True)
+    'the mean return up to the time limit'
+    """
+    if limited and undiscounted:
+        return "the mean return up to the time limit"
+    return "the value of the start distribution" + (", up to the time limit" if limited else "")
+
+
 def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: bool) -> Targets:
     """Turn a target into rows.
 
     A target is a name that the algorithm knows, such as ``"value"``; the number of a state (tabular features); a vector
     of features, or a matrix with k of them; with `whole`, vectors of all p parameters too. None is ``"value"``. Starts
     that a source has observed are ``"value"`` too, if the algorithm knows it: what is asked for is the value of the
-    distribution that they come from. ``("value", c)`` is the value of starts whose mean features c are known.
+    distribution that they come from. ``("value", c)`` is the same, where the mean features c of that distribution are
+    known.
 
     >>> from inferl import TD
     >>> as_targets(1, TD(3), tabular=True, whole=False).rows

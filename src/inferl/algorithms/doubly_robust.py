@@ -36,7 +36,7 @@ LARGEST = 1e100  # weight; 0 times infinity would be no number
 OUTPUTS = ("fitted", "gap", "cut", "early")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DoublyRobust(Algorithm):
     r"""The value of the starts, whatever the features are: TD's answer, and what the returns add to it.
 
@@ -71,6 +71,9 @@ class DoublyRobust(Algorithm):
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "start", _as_start(start, base))
         object.__setattr__(self, "dimension", base.dimension + len(OUTPUTS))
+
+    def __repr__(self) -> str:
+        return f"DoublyRobust({self.base}{'' if self.start is None else f', start={self.start}'})"
 
     @property
     def n_features(self) -> int:

@@ -95,8 +95,7 @@ def per_decision(
         estimate, influence = _self_normalised(episodes, collector.steps)
     else:
         estimate, influence = float(episodes.total.mean()), episodes.total
-    estimand = f"{collector.estimand(time_limit)}{' under the target policy' if collector.off_policy else ''}"
-    return mean_interval(estimate, influence, level, collector.streams.n, notes, estimand)
+    return mean_interval(estimate, influence, level, collector.streams.n, notes, collector.estimand(time_limit))
 
 
 def weight_notes(weights: Floats) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from inferl.errors import DataError, SettingError, ShapeError
 from inferl.interval import Interval, check_level, normal
 from inferl.rows import Bools, Floats, Integers, Rows
 from inferl.streams import Streams
+from inferl.targets import value_of_starts
 from inferl.transitions import Transitions
 
 __all__ = ["Collector", "Episodes", "Weighted", "check_time_limit", "mean_interval", "monte_carlo"]
@@ -151,6 +152,7 @@ class Collector:
     streams: Streams = field(default_factory=Streams)
     off_policy: bool = False  # a ratio was not 1
     discounted: bool = False  # a discount was neither 0 nor 1
+    limited: bool = False  # an episode ended by a time limit that belongs to the task
     unfinished: int = 0  # episodes that were left without `last` when the next one of their stream began
     steps: list[Weighted] = field(default_factory=list)
     _closed: list[Episodes] = field(default_factory=list)
@@ -165,6 +167,7 @@ class Collector:
             return
         self.streams, placed = self.streams.place(chunk)
         self.off_policy |= bool((np.abs(chunk.ratios - 1) > ON_POLICY).any())
+        self.limited |= bool((chunk.truncated & (chunk.discounts == 0)).any())
         self.discounted |= bool(((chunk.discounts != 0) & (chunk.discounts != 1)).any())
         more = len(self.streams) - len(self._open)
         now = _Open.join([self._open, _Open.fresh(np.zeros(more, np.int64), np.zeros(more, np.bool_))])
@@ -222,10 +225,9 @@ class Collector:
         return used, tuple(notes)
 
     def estimand(self, time_limit: str | None) -> str:
-        """Say what the mean of the returns estimates."""
-        kind = "discounted" if self.discounted else "undiscounted"
-        limit = " up to the time limit" if self._ends(time_limit) and self.closed().truncated.any() else ""
-        return f"mean {kind} return of an episode{limit}"
+        """Say what the mean of the returns estimates, in the words of an evaluator."""
+        counted = self._ends(time_limit) and bool(self.closed().truncated.any())
+        return value_of_starts(self.limited or counted, not self.discounted)
 
     def closed(self) -> Episodes:
         """Return the closed episodes that began at the start, truncated ones included."""

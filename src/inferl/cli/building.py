@@ -99,7 +99,8 @@ def make_evaluator(
     settings = {"trace": trace} if trace else {"n": steps} if name == "nstep" else {}
     algorithm = kinds[name](dimension, **settings)
     if by_starts and name == "td" and options["method"] == "least-squares":
-        algorithm = inferl.DoublyRobust(algorithm)
+        start = options.get("start")
+        algorithm = inferl.DoublyRobust(algorithm, start=None if start is None else parsed_target(start))
     whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
     return inferl.Evaluator(whole, _method(options, whole))
 

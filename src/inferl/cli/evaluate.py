@@ -23,6 +23,7 @@ from inferl.cli.options import (
     RequireWidth,
     Seed,
     SkipBad,
+    Start,
     Steps,
     StepSize,
     Target,
@@ -92,6 +93,7 @@ def evaluate(
     seed: Seed = 0,
     estimator: Estimator = "value",
     target: Target = "start",
+    start: Start = None,
     level: Level = 0.95,
     kind: Kind = None,
     until_width: UntilWidth = None,
@@ -138,14 +140,16 @@ def evaluate(
         options["file"] = str(Path(file).absolute())
     log = make_table(options)
     if estimator in BASELINES:
-        return answer_by_baseline(estimator, target, level, log, json_lines, require_lower, require_width)
+        return answer_by_baseline(estimator, time_limit, level, log, json_lines, require_lower, require_width)
     chunks = iter(log)
     first = next(chunks, None)
     if first is None:
         raise SettingError(f"{log.name} holds no transition: {log.rows} rows, {log.dropped} without a next state")
     n_policies = 1 if first.ratios.ndim == 1 else first.ratios.shape[1]
     run = Run(
-        make_evaluator(options, log.dimension, n_policies, by_starts=isinstance(aim, str) and log.episodic),
+        make_evaluator(
+            options, log.dimension, n_policies, by_starts=isinstance(aim, str) and (log.episodic or start is not None)
+        ),
         "evaluate",
         options,
         aim,

@@ -158,7 +158,7 @@ def answer(run: Run, facts: Mapping[str, str], json_lines: bool, lower: float | 
 
 def answer_by_baseline(
     name: str,
-    target: str,
+    time_limit: str | None,
     level: float,
     chunks: Iterable[Transitions],
     json_lines: bool,
@@ -169,9 +169,9 @@ def answer_by_baseline(
     from inferl.baselines import monte_carlo, per_decision
 
     if name == "monte-carlo":
-        interval = monte_carlo(chunks, level=level)
+        interval = monte_carlo(chunks, level=level, time_limit=time_limit)
     else:
-        interval = per_decision(chunks, level=level, weighted=name == "wpdis")
+        interval = per_decision(chunks, level=level, weighted=name == "wpdis", time_limit=time_limit)
     if json_lines:
         typer.echo(as_json({"final": True, "interval": interval.to_dict()}))
     else:

@@ -23,6 +23,7 @@ __all__ = [
     "RequireWidth",
     "Seed",
     "SkipBad",
+    "Start",
     "StepSize",
     "Steps",
     "Target",
@@ -75,6 +76,13 @@ Estimator = Annotated[
     typer.Option(
         help="Of the starts: their value, whatever the features are; what the features alone say (fitted); or, to "
         "compare with, (weighted) per-decision importance sampling, or the mean return.",
+        rich_help_panel=_ANSWER,
+    ),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        help="In a stream without episodes: the number of a state, or its features 0.1,2,...; every visit is a start.",
         rich_help_panel=_ANSWER,
     ),
 ]

@@ -23,6 +23,7 @@ from inferl.cli.options import (
     RequireLower,
     RequireWidth,
     Seed,
+    Start,
     Steps,
     StepSize,
     Target,
@@ -67,6 +68,7 @@ def rollout(
     seed: Seed = 0,
     estimator: Estimator = "value",
     target: Target = "start",
+    start: Start = None,
     level: Level = 0.95,
     kind: Kind = None,
     until_width: UntilWidth = None,
@@ -105,7 +107,7 @@ def rollout(
     source = make_rollout(options)
     if estimator in BASELINES:
         chunks = source.take(episodes=episodes)
-        return answer_by_baseline(estimator, target, level, chunks, json_lines, require_lower, require_width)
+        return answer_by_baseline(estimator, time_limit, level, chunks, json_lines, require_lower, require_width)
     run = Run(
         make_evaluator(options, source.features.dimension, by_starts=isinstance(aim, str)),
         "rollout",
