@@ -66,7 +66,8 @@ pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md
 	$(BIN)/python -m inferl.benchmarks --output benchmarks/results/engine.json --page docs/performance.md
 
-validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage study (about 80 minutes), writes docs/validity.md
+validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 2 hours), writes docs/validity.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/value.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/trust.py $(ARGUMENTS)
 	$(BIN)/python validity/page.py
 

@@ -15,6 +15,8 @@ import value_page
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "validity.md"
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- coverage: written by validity/page.py -->", "<!-- end of coverage -->"
 
 Cell = dict[str, Any]
 Columns = dict[str, Callable[[Cell], str]]
@@ -334,8 +336,20 @@ def wanted(line: Cell) -> str:
     return f"at least {low}" if line["shares"] and line["at_most"] == 1 else f"{low} to {high}"
 
 
+def with_coverage(readme: str, content: dict[str, Any]) -> str:
+    """Put the counts between the two marks of the README."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md has no place for the counts: lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{value_page.for_readme(content)}\n{END}{after}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
+    if (RESULTS / "value.json").exists():
+        counted = json.loads((RESULTS / "value.json").read_text())
+        README.write_text(with_coverage(README.read_text(), counted))
     if (RESULTS / "trust.json").exists():
         trust_page.draw(json.loads((RESULTS / "trust.json").read_text()), PAGE.with_name("images") / "validity.png")
     print(PAGE.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import Any
 
 Cell = dict[str, Any]
@@ -29,6 +31,19 @@ Coverage in per cent, and the median width. *Told*: of the runs in which the val
 of ratios, rarity or ends. *Alarm*: how often the check of the features failed.
 """
 
+# The problems that the README shows, in its words.
+README = {
+    "FrozenLake: table": "FrozenLake: one for each state",
+    "FrozenLake: tiles 4x4": "FrozenLake: four tiles",
+    "Taxi: position": "Taxi: the taxi's place only",
+    "CartPole lean: linear": "CartPole, a policy that falls early: linear",
+    "CartPole clumsy: linear": "CartPole, a policy that is often cut off at 500 steps: linear",
+    "LunarLander: linear": "LunarLander, Gymnasium's heuristic: linear",
+    "clinic 10, 0.6: 3 bins": "log of a clinic, off-policy, 10 visits: three bins of severity",
+    "ads: hidden fatigue": "log of an ad server, off-policy, 50 steps: without the hidden state",
+    "chain, on-policy: random 4": "one long chain without episodes: four random",
+}
+
 FITTING = ("FrozenLake: table", "Taxi: table", "CliffWalking, epsilon-greedy: table", "Blackjack, stick on 20: table",
            "Blackjack, stick on 18: table", "ads: all states", "sepsis: table")  # fmt: skip
 
@@ -38,10 +53,31 @@ def sections(content: dict[str, Any]) -> list[str]:
     by_method: dict[str, dict[str, Cell]] = {}
     for cell in content["cells"]:
         by_method.setdefault(cell["method"], {})[cell["problem"]] = cell
-    head = HEAD.format(**facts(by_method))
+    head = wrapped(HEAD.format(**facts(by_method)))
     made = f"Made by `{content['command']}`, seed {content['seed']}, commit {content['commit'][:12]}, "
     made += f"{content['core_minutes']:.0f} core minutes.\n"
     return [head, COLUMNS, table(by_method), made]
+
+
+def wrapped(text: str) -> str:
+    """Fill the lines of a text's list again, once its numbers are in."""
+    lines = []
+    for line in re.sub(r"\n  (?=\S)", " ", text).split("\n"):
+        lines += textwrap.wrap(line, 118, subsequent_indent="  ") if line.startswith("- ") else [line]
+    return "\n".join(lines)
+
+
+def for_readme(content: dict[str, Any]) -> str:
+    """A few rows for the README: coverage of the value, of the features alone, and of the returns alone."""
+    by_method: dict[str, dict[str, Cell]] = {}
+    for cell in content["cells"]:
+        by_method.setdefault(cell["method"], {})[cell["problem"]] = cell
+    rows = [["problem: features", "inferl", "features alone (LSTD)", "returns alone"], ["---", "---:", "---:", "---:"]]
+    for name, words in README.items():
+        returns = by_method["mean return"].get(name) or by_method["PDIS"].get(name)
+        cells = (by_method["value"][name], by_method["fitted"][name], returns)
+        rows.append([words, *("" if cell is None else f"{cell['coverage']:.3f}".lstrip("0") for cell in cells)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def facts(by_method: dict[str, dict[str, Cell]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "validity"
+FOLDER = Path(__file__).parents[1] / "validity"
 
 pytestmark = pytest.mark.skipif(
     not (FOLDER / "value_problems.py").exists(), reason="the studies are not part of an installed package"
