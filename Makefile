@@ -23,7 +23,7 @@ TYPED = $(foreach folder,src tests validity benchmarks,$(if $(shell find $(folde
 
 # Tests that go through the compiled kernel.
 SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.py tests/test_least_squares.py \
-	tests/test_joining.py tests/test_evaluator.py
+	tests/test_joining.py tests/test_evaluator.py tests/test_doubly_robust.py tests/test_episodes.py
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:

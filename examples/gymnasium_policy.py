@@ -15,14 +15,13 @@ def policy(observation):
 
 
 env = gymnasium.make("CartPole-v1")
-box = np.array([2.4, 3.0, 0.21, 3.0])  # where the states lie
-features = inferl.Fourier(-box, box, order=2)
+features = inferl.WithIntercept(inferl.Function(lambda observations: np.asarray(observations, float), 4))
 
 source = inferl.sources.rollout(env, policy, features, discount=0.99, seed=0)
-evaluator = inferl.Evaluator(inferl.TD(features.dimension))
+evaluator = inferl.Evaluator(inferl.DoublyRobust(features.dimension))  # the value of the starts, for any features
 for _ in range(5):
     evaluator.update(source.take(episodes=100))
-    print(evaluator.interval(source.start()))
+    print(evaluator.interval())
 
 print()
-print(evaluator.report(source.start()))  # the same with all checks: look at them before you believe the number
+print(evaluator.report())  # the same with all checks: look at them before you believe the number

@@ -3,7 +3,7 @@
 Run it with: python parquet_log.py [LOG]     (needs inferl[data]; without a log it makes one)
 
 The same from a shell:
-    inferl evaluate log.parquet --features x,y,z --episode episode --order step \
+    inferl evaluate log.parquet --features one,load --episode session --order step \
         --behaviour-probability p --target-probability q --discount 0.9 --checkpoint log.run
     inferl report log.run --open
 """
@@ -17,16 +17,24 @@ from pyarrow import parquet
 import inferl
 
 
-def make_log(path, n=50_000):
-    """Write a log whose answer is known: 500 episodes of a small random world."""
-    world = inferl.environments.random_mdp(seed=0, n_states=8, n_features=3)
-    walk = world.mdp.sample(world.behaviour, n, seed=1)
-    seen = walk.transitions(world.discount, world.features).features
-    columns = dict(zip("xyz", seen.T, strict=True)) | {"reward": walk.rewards}
-    columns |= {"episode": np.arange(n) // 100, "step": np.arange(n) % 100}
-    # The probability of each action under the policy that took it, and under the one to be evaluated.
-    p, q = (policy[walk.states, walk.actions] for policy in (world.behaviour, world.target))
-    parquet.write_table(pyarrow.table(columns | {"p": p, "q": q}), path)
+def make_log(path, n=4_000):
+    """Write a log whose answer is known: sessions of up to six steps in a queue; the value is 2.282."""
+    rng = np.random.default_rng(1)
+    load, rows, alive = rng.integers(0, 4, n), [], np.ones(n, bool)
+    for step in range(6):
+        fast = rng.random(n) < 0.5  # what the policy that acted did: a fast server in half of the cases
+        wanted = np.where(load >= 2, 0.8, 0.3)  # how often the new policy takes the fast one
+        over = alive & ((rng.random(n) < 0.1) | (step == 5))
+        rows.append({
+            "session": np.arange(n)[alive], "step": np.full(alive.sum(), step), "one": np.ones(alive.sum()),
+            "load": load[alive].astype(float), "reward": (1 - load / 4 - 0.1 * fast)[alive], "terminated": over[alive],
+            "p": np.full(alive.sum(), 0.5), "q": np.where(fast, wanted, 1 - wanted)[alive],
+        })  # fmt: skip
+        load = np.clip(load + np.where(rng.random(n) < np.where(fast, 0.7, 0.4), -1, 1), 0, 3)
+        alive &= ~over
+    columns = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    order = np.lexsort((columns["step"], columns["session"]))
+    parquet.write_table(pyarrow.table({name: column[order] for name, column in columns.items()}), path)
 
 
 path = sys.argv[1] if len(sys.argv) > 1 else "log.parquet"
@@ -35,12 +43,12 @@ if len(sys.argv) == 1:
 
 log = inferl.sources.table(
     path,
-    features=["x", "y", "z"],
-    episode="episode",
+    features=["one", "load"],
+    episode="session",
     order="step",
     behaviour_probability="p",
     target_probability="q",
     discount=0.9,
 )
-evaluator = inferl.Evaluator(inferl.TD(3)).update(log)
+evaluator = inferl.Evaluator(inferl.DoublyRobust(2)).update(log)
 print(evaluator.report(log.start()))
