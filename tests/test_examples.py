@@ -10,9 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pyarrow import parquet
-
-import inferl
 
 Script = Callable[..., str]
 
