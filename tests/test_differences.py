@@ -173,3 +173,27 @@ def test_equal_questions_only() -> None:
         inferl.difference(played(0), played(1), "value", other_target="fitted")
     with pytest.raises(SettingError, match="Stack"):
         inferl.difference(played(0), played(0))
+
+
+def test_a_limit_that_one_policy_never_meets() -> None:
+    """Whether episodes reached the limit is found in the data; the question is the same."""
+    zero = np.zeros(300, int)
+
+    def played(seed: int, limited: bool) -> Evaluator:
+        ends = np.arange(300) % 10 == 9
+        rewards = np.random.default_rng(seed).normal(size=300)
+        data = Transitions(zero, rewards, zero, np.where(ends, 0.0, 1.0), truncated=ends & limited)
+        return Evaluator(inferl.DoublyRobust(1)).update(data)
+
+    assert inferl.difference(played(0, True), played(1, False)).estimand.endswith("up to the time limit")
+
+
+def test_discounts_that_vary_are_no_reason_to_refuse() -> None:
+    """Times between steps differ, and with them the discounts."""
+    zero, rng = np.zeros(300, int), np.random.default_rng(0)
+
+    def played() -> Evaluator:
+        discounts = np.where(np.arange(300) % 10 == 9, 0.0, 0.9 ** rng.exponential(size=300))
+        return Evaluator(inferl.DoublyRobust(1)).update(Transitions(zero, rng.normal(size=300), zero, discounts))
+
+    assert np.isfinite(inferl.difference(played(), played()).width)

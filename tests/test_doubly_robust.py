@@ -17,6 +17,7 @@ from inferl import TD, DoublyRobust, Evaluator, LeastSquares, Stack, Transitions
 from inferl.baselines import monte_carlo
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.rows import Floats
+from inferl.sources.starts import Starts
 from inferl.streams import Streams
 
 D = 4
@@ -253,7 +254,7 @@ def test_a_stream_without_episodes_has_no_interval_and_says_what_to_do() -> None
     data = replace(data, discounts=np.full(2000, 0.9), last=np.zeros(2000, bool), truncated=np.zeros(2000, bool))
     report = Evaluator(DoublyRobust(D)).update(data).report()
     assert report.interval.width == np.inf
-    assert "start" in " ".join(report.interval.notes)
+    assert "name a state to count visits to (start)" in " ".join(report.interval.notes)
 
 
 def test_a_known_start_needs_no_starts_drawn() -> None:
@@ -311,3 +312,65 @@ def test_it_survives_a_file(tmp_path: Path) -> None:
         loaded = Evaluator.load(tmp_path / "run", algorithm)
         assert loaded.algorithm == algorithm
         assert str(loaded.interval()) == str(evaluator.interval())
+
+
+@pytest.mark.usefixtures("both_epochs")
+def test_a_table_that_grows_keeps_the_promises() -> None:
+    """States appear one after the other, so that places are given to them behind those of the four numbers."""
+    rng, n = np.random.default_rng(20), 900
+    state = np.minimum(np.arange(n + 1) // 20, 39) - rng.integers(0, 3, n + 1)
+    state = np.maximum(state, 0)
+    ends = rng.random(n) < 0.1
+    data = Transitions(state[:-1], rng.normal(size=n), state[1:], np.where(ends, 0.0, 0.9), rng.choice([0.5, 1.5], n))
+    for method in (EPISODES, LeastSquares()):
+        check_chunks(DoublyRobust(40), method, data, cuts=range(1, n, 7))
+        check_resume(DoublyRobust(40), method, data, stop=333)
+    grown = Evaluator(DoublyRobust(40)).update(data)
+    vectors = replace(data, features=np.eye(40)[data.features], next_features=np.eye(40)[data.next_features])
+    dense_one = Evaluator(DoublyRobust(40)).update(vectors)
+    assert grown.estimate() == pytest.approx(dense_one.estimate(), rel=1e-6)
+
+
+def test_a_known_start_may_be_the_observed_one() -> None:
+    """The mean of the observed starts, as an array or as a source gives it, is the value itself."""
+    data = walk(1000, 21)
+    evaluator = Evaluator(DoublyRobust(D)).update(data)
+    _, steps = Streams().place(data)
+    starts = Starts().taking(data.features[steps.first])
+    assert evaluator.estimate(("value", starts)) == pytest.approx(evaluator.estimate(), rel=1e-9)
+    assert evaluator.estimate(("value", np.asarray(starts))) == pytest.approx(evaluator.estimate(), rel=1e-9)
+    assert evaluator.interval(("value", np.eye(D))).estimate.shape == (D,)
+    for wrong in (("value", None), ("worth", np.ones(D))):
+        with pytest.raises(TargetError, match="mean features"):
+            evaluator.interval(wrong)
+
+
+def test_visits_before_cuts_rest_on_the_features() -> None:
+    """Pieces of five steps of a reward that grows: most of what a visit is worth comes after the piece."""
+    state = np.tile(np.arange(5), 400)
+    cut = state == 4
+    data = Transitions((state > 0).astype(int), state.astype(float), np.ones(2000, int), 0.99, last=cut)
+    report = Evaluator(DoublyRobust(2, start=0)).update(data).report()
+    assert {check.name for check in report.checks if check.failed} >= {"ends"}
+    assert "does not rest on them" not in str(report)
+
+
+def test_steps_that_a_limit_ends_are_the_last() -> None:
+    """`truncated` alone ends an episode, in a chunk and step by step."""
+    evaluator = Evaluator(DoublyRobust(1))
+    for t in range(100):
+        evaluator.observe(0, 1.0, 0, 0.9, truncated=t % 10 == 9)
+    zero = np.zeros(100, int)
+    chunk = Transitions(zero, np.ones(100), zero, 0.9, truncated=np.arange(100) % 10 == 9)
+    assert evaluator.episodes == Evaluator(DoublyRobust(1)).update(chunk).episodes == 10
+    assert evaluator.settled().episodes.cut == 10
+
+
+def test_what_the_offline_bootstrap_and_merge_refuse() -> None:
+    with pytest.raises(SettingError, match="monte_carlo"):
+        inferl.baselines.offline_bootstrap(walk(100, 22), DoublyRobust(D), LeastSquares(), np.ones(D))
+    both = Stack(DoublyRobust(D), DoublyRobust(D))
+    one, other = Evaluator(both).update(walk(100, 23)), Evaluator(both)
+    other.update(walk(100, 24).with_ratios(np.ones((100, 2))))
+    with pytest.raises(SettingError, match="several"):
+        inferl.merge(one, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import inferl
 from inferl import TD, DoublyRobust, Evaluator, Transitions, merge
 from inferl.diagnostics import Check, Report
 from inferl.episodes import EpisodeSummary
@@ -127,7 +128,7 @@ def test_values_that_cannot_be() -> None:
     state = Evaluator(TD(2)).update(Transitions(np.tile([0, 1], n), np.ones(2 * n), np.tile([1, 0], n), 0.9)).report(0)
     assert check(state, "range").status == "passed"
     ends = np.arange(n) % 10 == 9
-    episodic = Transitions(phi[:-1], np.ones(n), 1.09 * phi[:-1], np.where(ends, 0.9, 0.9), last=ends)
+    episodic = Transitions(phi[:-1], np.ones(n), 1.09 * phi[:-1], 0.9, last=ends)
     assert check(Evaluator(DoublyRobust(1)).update(episodic).report("fitted"), "range").failed
 
 
@@ -171,3 +172,33 @@ def test_several_policies_have_weights_of_their_own() -> None:
     assert both.effective == alone.effective < 100
     assert both.mean_weight == alone.mean_weight
     assert both.weights[0].tolist() == [300.0, 300.0]
+
+
+def test_few_episodes_that_carry_the_weight() -> None:
+    rng, n = np.random.default_rng(4), 400
+    ratios = np.ones(2 * n)
+    ratios[0] = 1e6
+    zero = np.zeros(2 * n, int)
+    data = Transitions(zero, rng.normal(size=2 * n), zero, np.tile([1.0, 0.0], n), ratios)
+    found = check(Evaluator(DoublyRobust(1)).update(data).report(), "ratios")
+    assert found.failed
+    assert "few episodes decide" in found.words
+
+
+def test_a_weight_beyond_all_powers_is_rare() -> None:
+    """The fourth power of 1e77 is no number; it does not count as many."""
+    rng, n = np.random.default_rng(5), 400
+    ratios = rng.choice([0.5, 1.5], size=2 * n)
+    ratios[100] = 1e77
+    zero = np.zeros(2 * n, int)
+    data = Transitions(zero, rng.normal(size=2 * n), zero, np.tile([1.0, 0.0], n), ratios)
+    assert check(Evaluator(DoublyRobust(1)).update(data).report(), "rarity").failed
+
+
+def test_an_equation_of_ones_own_has_no_range() -> None:
+    """A median, by a recursion: neither its size nor where episodes end says anything."""
+    rng = np.random.default_rng(6)
+    field = inferl.Field(1, lambda theta, step: np.sign(step.reward - theta))
+    data = Transitions(np.zeros(2000, int), rng.normal(5, 1, 2000), np.zeros(2000, int), 1.0)
+    report = Evaluator(field, inferl.OnlineBootstrap(inferl.Polynomial(1.0), n_replicas=20)).update(data).report([1.0])
+    assert not {"ends", "range"} & {check.name for check in report.checks}

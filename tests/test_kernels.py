@@ -384,3 +384,16 @@ def test_kernels_refuse_slots_that_are_not_there() -> None:
         )
     with pytest.raises(ValueError, match="another shape"):
         native.follow_episodes(one, one, one, bad, x["first"], x["last"], np.zeros((3, 5)), np.empty((4, 5)), 1e9, 0)
+
+
+def test_kernels_refuse_counts_out_of_range() -> None:
+    """What a damaged file may hold: places before an array's begin, or behind its end."""
+    scores, slot = np.ones((4, 2)), np.zeros(4, np.int64)
+    half, is_open, gathered = np.zeros((1, 3, 2)), np.zeros((1, 3), np.bool_), np.zeros((3, 8, 2))
+    with pytest.raises(ValueError, match="another shape"):
+        native.pair_up(scores, slot, half, is_open, gathered, np.array([-1, 0, 0]), 0)
+    index, value = np.zeros((4, 1), np.int64), np.ones((4, 1))
+    moments = np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1, np.int64)
+    for kept_index, kept_rows in ((np.full((1, 2, 1), 7), [0]), (np.zeros((1, 2, 1), np.int64), [5])):
+        with pytest.raises(ValueError, match="another shape"):
+            native.add_entries(index, value, slot, kept_index, np.zeros((1, 2, 1)), np.array(kept_rows), *moments, 2)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from inferl.algorithms import Algorithm, DoublyRobust, EmphaticTD, Stack
+from inferl.algorithms import Algorithm, DoublyRobust, EmphaticTD, Field, Linear, Stack
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.episodes import EpisodeSummary
 from inferl.interval import Interval
@@ -133,8 +133,10 @@ class Misfit:
 
     @property
     def size(self) -> float:
-        """The gap in standard errors; not a number where nothing can be said."""
-        return abs(self.gap) / self.gap_error if self.gap_error > 0 else 0.0
+        """The gap in standard errors."""
+        if self.gap_error > 0:
+            return abs(self.gap) / self.gap_error
+        return np.inf if self.gap else 0.0
 
     @property
     def narrower(self) -> float:
@@ -163,17 +165,21 @@ def checks(
         arrived = Check("convergence", "passed", "least squares solves the equation exactly")
         allowed_for = method.blocks == "dyadic"
     by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
+    visits = _visits(algorithm)
+    carried = state.episodes if by_returns and not visits else None
+    beyond = state.episodes.share_of_visits if visits else state.episodes.share_beyond
+    of_values = not isinstance(algorithm, Field | Linear)  # whose solution is no value
     made = (
         divergence(state.diverged and state.diverged[0]),
         arrived,
         dependence(solved, allowed_for),
         length(interval, reading, solved),
         rarity(solved),
-        ratios(state.ratios, isinstance(algorithm, EmphaticTD), state.episodes if by_returns else None),
+        ratios(state.ratios, isinstance(algorithm, EmphaticTD), carried),
         identification(solved),
-        features(misfit, by_returns),
-        ends(state.episodes, by_returns and not _visits(algorithm)),
-        possible_range(interval, state.episodes, about),
+        features(misfit, beyond if by_returns else None),
+        ends(state.episodes, beyond if by_returns else None) if of_values else None,
+        possible_range(interval, state.episodes, about) if of_values else None,
     )
     return tuple(check for check in made if check is not None)
 
@@ -184,8 +190,11 @@ def _visits(algorithm: Algorithm) -> bool:
     return any(isinstance(part, DoublyRobust) and part.start is not None for part in parts)
 
 
-def features(misfit: Misfit | None, by_returns: bool) -> Check:
-    """Whether the features can express the value of the starts, as far as the returns can tell."""
+def features(misfit: Misfit | None, beyond: float | None) -> Check:
+    """Whether the features can express the value of the starts, as far as the returns can tell.
+
+    `beyond` is the share of an answer by returns that rests on the features; None if all of it does.
+    """
     name = "features"
     if misfit is None:
         words = "whether the features can express the value is not known"
@@ -202,17 +211,19 @@ def features(misfit: Misfit | None, by_returns: bool) -> Check:
         words, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and miss the value of the starts by {off}", True
     else:
         words, wrong = f"nothing speaks against them; they miss the value of the starts by {off}", False
-    if by_returns:
-        return Check(name, "passed", f"{words}; the answer does not rest on them", gap)
+    if beyond is not None:
+        rests = "does not rest on them" if beyond <= BEYOND else "rests on them where the data end"
+        return Check(name, "passed", f"{words}; the answer {rests}", gap)
     if wrong:
         return Check(name, "failed", words, gap, "ask for the value of the starts, which does not rest on the features")
     return Check(name, "passed", words, gap)
 
 
-def ends(episodes: EpisodeSummary, by_returns: bool) -> Check | None:
+def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
     """Whether much of the value lies beyond the data, after cuts and in open episodes, where only features tell.
 
-    It does not apply where there are no episodes.
+    `share` is how much of a start's weight that is; None if the answer comes from the features anyway. The check does
+    not apply where there are no episodes.
     """
     name = "ends"
     if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
@@ -223,9 +234,8 @@ def ends(episodes: EpisodeSummary, by_returns: bool) -> Check | None:
     ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were cut off"
     if episodes.limited:
         ended += f", {_count(episodes.limited)} ended by a time limit"
-    share = episodes.share_beyond
-    if not by_returns:
-        return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it", share)
+    if share is None:
+        return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it")
     words = f"{ended}; {share:.1%} of the weight of a start lies beyond the data"
     if share <= BEYOND:
         return Check(name, "passed", words, share)
@@ -454,11 +464,14 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
             f"they average {', '.join(f'{x:.3f}' for x in summary.mean)}, {worst:.0f} standard errors from 1: these "
             "are not the ratios of this log",
             worst,
-            "check the probabilities of both policies: in each state those of all actions add up to 1",
+            "check the probabilities of both policies: in each state those of all actions add up to 1; and do not clip",
         )
     if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
         carried, (mean, distance) = episodes.effective, episodes.mean_weight
         words = f"the weights of {_count(episodes.closed)} episodes average {mean:.3f}, and are worth {_count(carried)}"
+        if carried < FEWEST_DECISIVE:
+            closer = "evaluate a policy closer to the behaviour, or collect more episodes"
+            return Check(name, "failed", f"{words}: few episodes decide", carried, closer)
         if distance <= ALARM:
             return Check(name, "passed", words, carried)
         cause = "large ones have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"
@@ -479,5 +492,5 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         "failed",
         f"{words}: few transitions decide",
         effective,
-        "evaluate a policy closer to the behaviour, or clip the ratios",
+        "evaluate a policy closer to the behaviour, or collect more data",
     )

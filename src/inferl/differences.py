@@ -117,9 +117,15 @@ def welch(one: Interval, other: Interval) -> Interval:
 
 def _difference_of(one: str, other: str) -> str:
     """Name the estimand of a difference; refuse to subtract answers to different questions."""
-    if one != other:
+    if _question(one) != _question(other):
         raise SettingError(f"the first is about {one}, the second about {other}: ask both the same question")
-    return f"difference of two policies: {one}" if one else ""
+    return f"difference of two policies: {max(one, other, key=len)}" if one else ""
+
+
+def _question(estimand: str) -> str:
+    """Leave out what the data decide: whether a time limit ended any episode."""
+    whole = estimand.replace("the mean return up to the time limit", "the value of the start distribution")
+    return whole.replace(", up to the time limit", "")
 
 
 def verdict(interval: Interval, name: str = "the first") -> str:
@@ -154,7 +160,7 @@ def _paired(
 def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
     """Refuse values that are discounted differently: their difference is no difference of policies."""
     one, other = (evaluator.settled().episodes.discounts for evaluator in (a, b))
-    if np.isfinite([*one, *other]).all() and not np.array_equal(one, other):
+    if one[0] == one[1] != other[0] == other[1]:  # each has a discount of its own
         raise SettingError(
             f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
             "with the same discount"

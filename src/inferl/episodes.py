@@ -18,7 +18,6 @@ from inferl.transitions import Transitions
 __all__ = ["EpisodeSummary"]
 
 ROOM = 256  # episodes that are added up at once
-LARGEST = 1e100  # weight
 EARNED, WEIGHT, DISCOUNT, MEAN_WEIGHT, OPEN = range(5)  # columns of `open`
 
 
@@ -66,7 +65,7 @@ class EpisodeSummary(InPlace):
         closed, row = np.empty((ROOM, 5)), 0
         columns = data.rewards, data.discounts, ratio, steps.clock.slot, steps.first, steps.clock.last
         while row < len(data):
-            row, number = kernels.follow_episodes(*columns, self.open[policy], closed, LARGEST, row)
+            row, number = kernels.follow_episodes(*columns, self.open[policy], closed, kernels.LARGEST, row)
             if number:
                 self._close(policy, closed[:number], data)
 
@@ -98,6 +97,13 @@ class EpisodeSummary(InPlace):
         As the next two, of several policies the worst.
         """
         return float((self.beyond + self._still_open()).max()) / self.begun if self.begun else 0.0
+
+    @property
+    def share_of_visits(self) -> float:
+        """The same where visits are starts, roughly: a cut takes what 1 / (1 - discount) steps would weigh."""
+        ends = self.cut + int(np.count_nonzero(self.open[0, :, OPEN] > 0))
+        lost = self.steps * (1 - max(self.discounts[1], 0.0))
+        return min(ends / lost, 1.0) if lost > 0 else 1.0
 
     @property
     def effective(self) -> float:

@@ -142,7 +142,7 @@ class Evaluator:
         """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
         if self._state.diverged is not None:
             self._refuse_after_divergence()
-        if first is None and episode is None and not (truncated and discount == 0):
+        if first is None and episode is None and not truncated:
             waiting = self._observed.take(features, reward, next_features, discount, ratio, last, stream)
             if waiting:
                 if waiting >= self._run:
@@ -287,7 +287,7 @@ class Evaluator:
             "algorithm": str(self.algorithm),
             "method": str(self.method),
             "kind": interval.kind,
-            "episodes completed": int(streams.completed.sum()),
+            "episodes completed": self.settled().episodes.closed,
             "streams": len(streams),
             "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
         }

@@ -40,6 +40,8 @@ def merge(one: Evaluator, other: Evaluator) -> Evaluator:
     if one.n == 0 or other.n == 0:
         return (one if one.n else other).copy()
     left, right = one.settled(), other.settled()
+    if (left.tabular, left.ratios_ndim) != (right.tabular, right.ratios_ndim):
+        raise SettingError("one has row numbers of a table or one column of ratios, the other vectors or several")
     merged = one.copy()
     state = merged._state
     state.method = one.method.merge(cast(LeastSquaresState, left.method), cast(LeastSquaresState, right.method))

@@ -56,9 +56,11 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
         raise TargetError(f"target is {target!r}; the names that {algorithm} knows are: {known}")
     if hasattr(target, "words") and "value" in names:  # the starts that a source has observed
         return Targets(names["value"], len(names["value"]) == 1, "value")
-    if isinstance(target, tuple) and len(target) == 2 and target[0] == "value" and isinstance(algorithm, DoublyRobust):
-        rows, _, _ = as_targets(target[1], algorithm, tabular, whole=False)
-        return Targets(rows + names["gap"], True, "known start")
+    if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
+        if target[0] != "value" or not isinstance(algorithm, DoublyRobust) or target[1] is None:
+            raise TargetError(f"target is {target!r}; ('value', c) has mean features c, and is for DoublyRobust")
+        given = as_targets(np.asarray(target[1]), algorithm, tabular, whole=False)
+        return Targets(given.rows + names["gap"], given.single, "known start")
     array = np.asarray(target)
     if array.ndim == 0:
         if not np.issubdtype(array.dtype, np.integer):

@@ -38,7 +38,7 @@ class Transitions(Rows):
     first
         Where an episode begins. Default: where a stream begins, after `last`, or where `episode` changes.
     last
-        Where an episode ends. Default: where the discount is 0, so a truncation must be said.
+        Where an episode ends. Default: where the discount is 0, or `truncated` is set.
     truncated
         Where a time limit ended the episode. Default: where `last` is set and the discount is not 0: what comes after
         is not known. With a discount of 0 the limit is part of the task, and nothing comes after it.
@@ -88,14 +88,15 @@ class Transitions(Rows):
         rho = _column("ratios", ratios, n, wide=True)
         _refuse("discount", (g < 0) | (g > 1), g, "a discount lies in [0, 1], with 0 at termination")
         _refuse("ratio", rho < 0, rho, "a ratio of probabilities is never negative; was a log-ratio passed?")
-        ends = g == 0 if last is None else _flags("last", last, n)
+        by_limit = None if truncated is None else _flags("truncated", truncated, n)
+        ends = (g == 0) | (by_limit is not None and by_limit) if last is None else _flags("last", last, n)
         contradicted = np.flatnonzero(ends < (g == 0))
         if contradicted.size:
             raise ContradictionError(
                 f"row {contradicted[0]}: the discount is 0, which ends the episode, but last is False; "
                 "set last there, or leave last out"
             )
-        limited = ends & (g != 0) if truncated is None else _flags("truncated", truncated, n)
+        limited = ends & (g != 0) if by_limit is None else by_limit
         contradicted = np.flatnonzero(limited & ~ends)
         if contradicted.size:
             raise ContradictionError(

@@ -86,9 +86,12 @@ def decisive_steps(parts: Sequence[Witnesses], influence: Floats, steps: int) ->
     if sum(len(part.sums) for part in parts) < FEWEST or covered < COVERED * steps:
         return np.full(len(influence), np.nan)
     variance, fourth = np.zeros(len(influence)), np.zeros(len(influence))
-    for part in parts:
-        if len(part.sums):
-            along = part.sums @ influence.T
+    all_along = [part.sums @ influence.T for part in parts if len(part.sums)]
+    largest = np.max([np.abs(along).max(axis=0) for along in all_along], axis=0)
+    size = np.where(largest > 0, largest, 1.0)  # fourth powers of what is left do not overflow
+    for along in all_along:
+        if len(along):
+            along = along / size
             squares = (along - along.mean(axis=0)) ** 2
             own = squares.sum(axis=0)
             variance += own

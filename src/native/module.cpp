@@ -181,6 +181,7 @@ std::size_t pair_up(Reals scores, Counts slot, nb::ndarray<double, nb::ndim<3>, 
     expect(scores.ndim() == 2 && scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels &&
            half.shape(2) == p && is_open.shape(0) == streams && is_open.shape(1) == levels &&
            waiting.shape(0) == levels);
+    for (std::size_t j = 0; j < levels; ++j) expect(waiting.data()[j] >= 0);
     for (std::size_t t = 0; t < rows; ++t)
         expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
     nb::gil_scoped_release release;
@@ -226,6 +227,16 @@ void add_entries(Counts index, Reals value, Counts slot,
         expect(index.data()[i] >= 0 && static_cast<std::size_t>(index.data()[i]) < p);
     for (std::size_t t = 0; t < rows; ++t)
         expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
+    std::vector<std::size_t> seen(streams);  // rows that a stream will have by the end
+    for (std::size_t s = 0; s < streams; ++s) {
+        expect(kept_rows.data()[s] >= 0 && static_cast<std::size_t>(kept_rows.data()[s]) < longest);
+        seen[s] = kept_rows.data()[s];
+    }
+    for (std::size_t i = 0; i < kept_index.size(); ++i)
+        expect(kept_index.data()[i] >= 0 && static_cast<std::size_t>(kept_index.data()[i]) < p);
+    std::size_t closing = 0;
+    for (std::size_t t = 0; t < rows; ++t) closing += ++seen[slot.data()[t]] % longest == 0;
+    expect(closing <= sums.shape(0));
     nb::gil_scoped_release release;
     std::size_t closed = 0;
     for (std::size_t t = 0; t < rows; ++t) {

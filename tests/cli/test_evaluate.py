@@ -182,6 +182,20 @@ def test_what_is_asked_of_the_starts(log: Path) -> None:
     assert "monte-carlo" in text
 
 
+def test_options_that_would_be_ignored_are_refused(log: Path) -> None:
+    assert "does without --kind" in evaluate(log, *SMALL, "--estimator", "pdis", "--kind", "anytime", code=2).stderr
+    for more in (("--algorithm", "gtd2"), ("--target", "1")):
+        assert "--start needs" in evaluate(log, *SMALL, "--start", "0", *more, code=2).stderr
+
+
+def test_visits_to_a_state_are_starts(log: Path) -> None:
+    found = last_line(evaluate(log, *SMALL, "--start", "0", "--json"))["interval"]
+    data = inferl.Transitions.join(list(table(log, features="s", n_states=3)))
+    expected = inferl.Evaluator(inferl.DoublyRobust(3, start=0)).update(data).interval()
+    assert found["estimate"] == expected.estimate
+    assert found["estimand"] == "the value at the given start state"
+
+
 def test_a_state_is_asked_for_by_the_features(log: Path) -> None:
     found = last_line(evaluate(log, *SMALL, "--target", "1", "--json"))
     assert found["interval"]["estimand"] == "the value at given features: the projected fixed point"

@@ -15,6 +15,7 @@ are 0 if the features are right and have smaller errors than the gap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,6 @@ from inferl.vectors import Sparse, Vectors, dense, embed, scale, squared_norm, s
 
 __all__ = ["DoublyRobust", "ValueIncrements"]
 
-LARGEST = 1e100  # weight; 0 times infinity would be no number
 OUTPUTS = ("fitted", "gap", "cut", "early")
 
 
@@ -65,7 +65,7 @@ class DoublyRobust(Algorithm):
     start: int | tuple[float, ...] | None
 
     def __init__(self, base: TD | int, start: ArrayLike | None = None) -> None:
-        base = TD(base) if isinstance(base, int) else base
+        base = TD(int(base)) if isinstance(base, Integral) else base
         if not isinstance(base, TD):
             raise SettingError(f"DoublyRobust takes TD, or the number of features; not {base}")
         object.__setattr__(self, "base", base)
@@ -148,7 +148,7 @@ class DoublyRobust(Algorithm):
         weights = []
         for name, factor in (("weight", 1.0), ("early", 0.5)):
             carried = room(carry, name, slot)
-            weights.append(kernels.decaying_sum(add, factor * decay, slot, steps.first, carried, LARGEST))
+            weights.append(kernels.decaying_sum(add, factor * decay, slot, steps.first, carried, kernels.LARGEST))
             after[name] = carried
         made = ValueIncrements(
             phi,

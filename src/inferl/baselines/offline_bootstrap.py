@@ -89,6 +89,8 @@ def offline_bootstrap(
     if len(units) < 2:
         raise DataError(f"there is only one unit to resample, of kind {unit!r}; take shorter ones, or more data")
     solved = isinstance(estimator, LeastSquares)
+    if not algorithm.recursive:
+        raise SettingError(f"{algorithm} cannot be resampled; compare it with monte_carlo or per_decision")
     targets, single, _ = as_targets(target, algorithm, tabular, whole=not solved)
 
     def draw(b: int) -> Draw:

@@ -98,7 +98,10 @@ def make_evaluator(
     }
     settings = {"trace": trace} if trace else {"n": steps} if name == "nstep" else {}
     algorithm = kinds[name](dimension, **settings)
-    if by_starts and name == "td" and options["method"] == "least-squares":
+    by_starts = by_starts and name == "td" and options["method"] == "least-squares"
+    if "start" in options and not by_starts:
+        raise SettingError("--start needs --algorithm td, --method least-squares and no --target")
+    if by_starts:
         start = options.get("start")
         algorithm = inferl.DoublyRobust(algorithm, start=None if start is None else parsed_target(start))
     whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
@@ -123,8 +126,14 @@ def _method(options: Mapping[str, Any], algorithm: Algorithm) -> Any:
     )
 
 
-def aimed_at(estimator: str, target: Any) -> Any:
-    """Combine the options for what is asked; only the starts have several answers."""
+def aimed_at(estimator: str, target: Any, **others: Any) -> Any:
+    """Combine the options for what is asked; only the starts have several answers.
+
+    A baseline is computed in one go: it knows none of the `others`.
+    """
+    given = [f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None]
+    if given and estimator not in ("value", "fitted"):
+        raise SettingError(f"--estimator {estimator} does without {', '.join(given)}")
     if estimator != "value" and not isinstance(target, str):
         raise SettingError(f"--estimator {estimator} is about the starts; leave --target out")
     return "fitted" if estimator == "fitted" else target

@@ -134,7 +134,14 @@ def evaluate(
 
     check_level(level)
     check_checkpoint(checkpoint)
-    aim = aimed_at(estimator, parsed_target(target))
+    others = {
+        "checkpoint": checkpoint,
+        "until_width": until_width,
+        "until_lower": until_lower,
+        "kind": kind,
+        "start": start,
+    }
+    aim = aimed_at(estimator, parsed_target(target), **others)
     options = stored(ctx.params, MOMENTARY)
     if file != "-":
         options["file"] = str(Path(file).absolute())

@@ -103,7 +103,14 @@ def rollout(
     check_level(level)
     check_checkpoint(checkpoint)
     options = stored(ctx.params, MOMENTARY)
-    aim = aimed_at(estimator, parsed_target(target))
+    others = {
+        "checkpoint": checkpoint,
+        "until_width": until_width,
+        "until_lower": until_lower,
+        "kind": kind,
+        "start": start,
+    }
+    aim = aimed_at(estimator, parsed_target(target), **others)
     source = make_rollout(options)
     if estimator in BASELINES:
         chunks = source.take(episodes=episodes)

@@ -25,7 +25,10 @@ from inferl.kernels.seam import (
     Walk,
 )
 
+LARGEST = 1e100  # product of ratios; 0 times infinity would be no number
+
 __all__ = [
+    "LARGEST",
     "Draws",
     "Fold",
     "Foldable",
