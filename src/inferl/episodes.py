@@ -46,7 +46,7 @@ class EpisodeSummary(InPlace):
         self._grow(ratios.shape[1], int(steps.clock.slot.max(initial=-1)) + 1)
         self.begun += int(np.count_nonzero(steps.first))
         self.steps += len(data)
-        goes_on = data.discounts[data.discounts > 0]
+        goes_on = data.discounts if data.discounts.min() > 0 else data.discounts[data.discounts > 0]
         self.rewards, self.discounts = _widened(self.rewards, data.rewards), _widened(self.discounts, goes_on)
         for policy, ratio in enumerate(ratios.T):
             self._follow(policy, np.ascontiguousarray(ratio), data, steps)

@@ -63,6 +63,8 @@ class RatioSummary:
 
         A ratio has mean 1 whatever came before, so its deviations from 1 are uncorrelated.
         """
+        if (self.total == self.n).all():  # as on-policy, where readings should not pay for it
+            return 0.0
         variance = self.squares / max(self.n, 1) - self.mean**2
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.abs(self.mean - 1) / np.sqrt(np.maximum(variance, 0.0) / max(self.n, 1))
