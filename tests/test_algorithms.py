@@ -17,6 +17,7 @@ from inferl.algorithms import (
     TD,
     TDC,
     Algorithm,
+    AverageReward,
     EmphaticTD,
     Field,
     Linear,
@@ -388,3 +389,26 @@ def test_a_window_that_a_new_episode_cuts_is_emitted() -> None:
     assert clock.step.tolist() == [1, 2]
     np.testing.assert_array_equal(increments.c[:, 0], [2.0, 2.0])
     assert len(carry["open"]) == 2
+
+
+def test_the_average_reward_allows_for_dependence() -> None:
+    """Rewards of an autoregression: the standard error is that of its long-run variance, 1 / (1 - .8)."""
+    rng, n = np.random.default_rng(0), 20_000
+    noise = rng.normal(size=n)
+    for t in range(1, n):
+        noise[t] += 0.8 * noise[t - 1]
+    data = Transitions(np.zeros((n, 3)), 2 + noise, np.zeros((n, 3)), 0.9)
+    found = Evaluator(AverageReward(3)).update(data).interval()
+    assert found.estimate == pytest.approx(data.rewards.mean())
+    assert found.standard_error == pytest.approx(5 / np.sqrt(n), rel=0.25)
+    assert found.estimand == "the average reward per step"
+    with pytest.raises(TargetError, match="all steps"):
+        Evaluator(AverageReward(3)).interval(1)
+    with pytest.raises(DataError, match="leave ratios out"):
+        Evaluator(AverageReward(3)).update(data.with_ratios(np.full(n, 0.5)))
+
+
+@pytest.mark.parametrize("tabular", [False, True])
+def test_the_average_reward_satisfies_the_contract(tabular: bool) -> None:
+    data = small_problem().sample(400, seed=1, tabular=tabular)
+    check_algorithm(AverageReward(4 if tabular else 2), data.with_ratios(np.ones(400)))

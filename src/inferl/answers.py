@@ -78,6 +78,8 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
         return f"{value}, whose mean features are known"
     if about == "fitted":
         return "what the features alone say of the starts: the projected fixed point (LSTD)"
+    if about == "average":
+        return "the average reward per step"
     if about == "gap":
         return "the value of the start distribution, minus what the features alone say"
     if about == "observed":

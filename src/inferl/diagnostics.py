@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from inferl.algorithms import Algorithm, DoublyRobust, EmphaticTD, Field, Linear, Stack
+from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
 from inferl.bootstrap import BootstrapReading, OnlineBootstrap
 from inferl.episodes import EpisodeSummary
 from inferl.interval import Interval
@@ -168,7 +168,7 @@ def checks(
     visits = _visits(algorithm)
     carried = state.episodes if by_returns and not visits else None
     beyond = state.episodes.share_of_visits if visits else state.episodes.share_beyond
-    of_values = not isinstance(algorithm, Field | Linear)  # whose solution is no value
+    of_values = not isinstance(algorithm, AverageReward | Field | Linear)  # whose solution is no value
     made = (
         divergence(state.diverged and state.diverged[0]),
         arrived,
@@ -177,7 +177,7 @@ def checks(
         rarity(solved),
         ratios(state.ratios, isinstance(algorithm, EmphaticTD), carried),
         identification(solved),
-        features(misfit, beyond if by_returns else None),
+        features(misfit, beyond if by_returns else None) if of_values else None,
         ends(state.episodes, beyond if by_returns else None) if of_values else None,
         possible_range(interval, state.episodes, about) if of_values else None,
     )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from inferl import kernels
-from inferl.algorithms import Stack
+from inferl.algorithms import AverageReward, Stack
 from inferl.blocks import Levels
 from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
@@ -64,8 +64,8 @@ class Run:
     command, options
         How the source is made again.
     target
-        A state's number, a vector of features, ``"start"``: where episodes begin, or ``"fitted"``: what the features
-        alone say of it.
+        A state's number, a vector of features, ``"start"``: where episodes begin, ``"fitted"``: what the features alone
+        say of it, or ``"average"``: all steps.
     level
         Of the interval.
     kind
@@ -148,6 +148,8 @@ class Run:
         """Return the interval with all checks; it says what the target is."""
         report = self.evaluator.report(self._along(), self.level, self.kind)
         meaning = self.starts.words if self._at_start() else f"target {self.target}"
+        if isinstance(self.evaluator.algorithm, AverageReward):
+            meaning = "all steps"
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
         return Report(report.interval, report.checks, estimand | report.facts)
 

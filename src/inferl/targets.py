@@ -18,7 +18,7 @@ class Targets(NamedTuple):
 
     rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
     single: bool  # one was asked for, not a list of one
-    about: str  # "value", "known start", "fitted", "gap", "observed", "state", "features", "parameters"
+    about: str  # "value", "known start", "fitted", "gap", "average", "observed", "state", "features", "parameters"
 
 
 def value_of_starts(limited: bool, undiscounted: bool) -> str:
@@ -47,7 +47,7 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     """
     names = algorithm.named_targets()
     if target is None or isinstance(target, str):
-        name = "value" if target is None else target
+        name = next(iter(names), "value") if target is None else target
         if name in names:
             return Targets(names[name], len(names[name]) == 1, name)
         if target is None:

@@ -188,6 +188,18 @@ def test_options_that_would_be_ignored_are_refused(log: Path) -> None:
         assert "--start needs" in evaluate(log, *SMALL, "--start", "0", *more, code=2).stderr
 
 
+def test_the_average_of_all_steps(log: Path) -> None:
+    found = last_line(evaluate(log, *SMALL, "--estimator", "average", "--json"))
+    data = inferl.Transitions.join(list(table(log, features="s", n_states=3)))
+    assert found["interval"]["estimate"] == pytest.approx(data.rewards.mean())
+    assert found["interval"]["estimand"] == "the average reward per step"
+    assert found["facts"]["for"] == "all steps"
+    assert not {"features", "ends", "range"} & {check["name"] for check in found["checks"]}
+    refused = evaluate(log, *SMALL, "--estimator", "average", "--ratio", "a,b", code=2).stderr
+    assert "the policy that acted" in refused
+    assert "leave ratios out" in evaluate(log, *SMALL, "--estimator", "average", "--ratio", "a", code=2).stderr
+
+
 def test_visits_to_a_state_are_starts(log: Path) -> None:
     found = last_line(evaluate(log, *SMALL, "--start", "0", "--json"))["interval"]
     data = inferl.Transitions.join(list(table(log, features="s", n_states=3)))

@@ -7,6 +7,7 @@ and dphi = phi - g phi', TD(0) for example says: u = rho phi, v = dphi, c = r.
 To add one: subclass `Algorithm`, write `increments`, and run the contract `check_algorithm` of the tests on it.
 """
 
+from inferl.algorithms.average import AverageReward
 from inferl.algorithms.base import Algorithm, Carry
 from inferl.algorithms.custom import Field, Linear, Stack
 from inferl.algorithms.doubly_robust import DoublyRobust, ValueIncrements
@@ -19,6 +20,7 @@ __all__ = [
     "TD",
     "TDC",
     "Algorithm",
+    "AverageReward",
     "Carry",
     "DoublyRobust",
     "EmphaticTD",

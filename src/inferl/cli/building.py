@@ -98,6 +98,13 @@ def make_evaluator(
     }
     settings = {"trace": trace} if trace else {"n": steps} if name == "nstep" else {}
     algorithm = kinds[name](dimension, **settings)
+    if options["estimator"] == "average":
+        if name != "td" or n_policies > 1 or "start" in options:
+            raise SettingError(
+                "--estimator average is of the policy that acted; leave --algorithm, ratios, --start out"
+            )
+        average = inferl.AverageReward(dimension)
+        return inferl.Evaluator(average, _method(options, average))
     by_starts = by_starts and name == "td" and options["method"] == "least-squares"
     if "start" in options and not by_starts:
         raise SettingError("--start needs --algorithm td, --method least-squares and no --target")
@@ -132,11 +139,11 @@ def aimed_at(estimator: str, target: Any, **others: Any) -> Any:
     A baseline is computed in one go: it knows none of the `others`.
     """
     given = [f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None]
-    if given and estimator not in ("value", "fitted"):
+    if given and estimator not in ("value", "fitted", "average"):
         raise SettingError(f"--estimator {estimator} does without {', '.join(given)}")
     if estimator != "value" and not isinstance(target, str):
         raise SettingError(f"--estimator {estimator} is about the starts; leave --target out")
-    return "fitted" if estimator == "fitted" else target
+    return estimator if estimator in ("fitted", "average") else target
 
 
 def parsed_target(text: str) -> Any:

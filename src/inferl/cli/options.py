@@ -72,10 +72,11 @@ Target = Annotated[
     ),
 ]
 Estimator = Annotated[
-    Literal["value", "fitted", "pdis", "wpdis", "monte-carlo"],
+    Literal["value", "fitted", "average", "pdis", "wpdis", "monte-carlo"],
     typer.Option(
         help="Of the starts: their value, whatever the features are; what the features alone say (fitted); or, to "
-        "compare with, (weighted) per-decision importance sampling, or the mean return.",
+        "compare with, (weighted) per-decision importance sampling, or the mean return. Of all steps: the average "
+        "reward.",
         rich_help_panel=_ANSWER,
     ),
 ]

@@ -17,7 +17,7 @@ QUESTIONS = {
     "rarity": "Has what is rare happened often enough?",
     "ratios": "Do many transitions decide, and not a few heavy ones?",
     "identification": "Do the data say anything about what was asked?",
-    "features": "Can the features express the value?",
+    "features": "Is the answer safe from features that miss the value?",
     "ends": "Did episodes end, or were they cut off?",
     "range": "Is the answer a value that can be?",
 }
