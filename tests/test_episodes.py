@@ -7,7 +7,7 @@ import pytest
 
 import inferl
 from inferl import TD, DoublyRobust, Evaluator, Transitions, merge
-from inferl.diagnostics import Check, Report
+from inferl.diagnostics import Check, Misfit, Report, features
 from inferl.episodes import EpisodeSummary
 from inferl.streams import Streams
 
@@ -202,3 +202,21 @@ def test_an_equation_of_ones_own_has_no_range() -> None:
     data = Transitions(np.zeros(2000, int), rng.normal(5, 1, 2000), np.zeros(2000, int), 1.0)
     report = Evaluator(field, inferl.OnlineBootstrap(inferl.Polynomial(1.0), n_replicas=20)).update(data).report([1.0])
     assert not {"ends", "range"} & {check.name for check in report.checks}
+
+
+@pytest.mark.parametrize(
+    ("gap", "gap_error", "wald", "alarm"),
+    [
+        (0.018, 0.034, 26.0, "not exact"),  # the returns cannot tell, the bounded weights can
+        (0.018, 0.034, 5.0, ""),
+        (0.100, 0.034, 5.0, "miss"),  # the returns tell
+        (0.004, 0.001, 90.0, ""),  # too little to matter beside a standard error of .016
+        (0.018, 0.004, 90.0, "miss"),
+    ],
+)
+def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float, alarm: str) -> None:
+    misfit = Misfit(0.03, 0.7, 0.016, gap, gap_error, wald)
+    found = features(misfit, beyond=None)
+    assert found.failed == bool(alarm)
+    assert alarm in found.words
+    assert not features(misfit, beyond=0.0).failed  # the value does not rest on them

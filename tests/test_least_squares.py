@@ -87,6 +87,25 @@ def test_episode_sums_close_where_episodes_end() -> None:
     np.testing.assert_allclose(sums.moments.settled().outer[0], np.tril(g.T @ g), rtol=1e-12)
 
 
+def test_an_episode_is_summed_over_epochs() -> None:
+    """What was added before an epoch ended is part of the episode that ends after it."""
+    rng = np.random.default_rng(4)
+    data = PROBLEM.sample(100, seed=6)
+    _, steps = Streams().place(data)
+    scores = rng.normal(size=(100, 2))
+    whole, cut = EpisodeSums.empty(3, 2), EpisodeSums.empty(3, 2)
+    whole.add(scores, steps.clock)
+    ends = np.flatnonzero(data.last)
+    edge = int(ends[3]) + 2  # inside the fifth episode
+    assert edge not in ends + 1
+    cut.add(scores[:edge], steps.clock[:edge])
+    after = cut.next_epoch(3)
+    after.add(scores[edge:], steps.clock[edge:])
+    total = cut.moments.settled().total[0] + after.moments.settled().total[0]
+    np.testing.assert_allclose(total, whole.moments.settled().total[0], rtol=1e-12)
+    assert after.closed == whole.closed == len(ends)
+
+
 @pytest.mark.parametrize(("n_streams", "steps"), [(1000, 4), (1500, 6), (300, 16)])
 def test_scores_that_alternate_in_many_short_streams(n_streams: int, steps: int) -> None:
     """Blocks run along single streams: there may be none of the length that so many steps would ask for."""
