@@ -111,7 +111,7 @@ def test_intervals_are_read_off_the_rows() -> None:
     c = PROBLEM.features[1]
     along = averages(evaluator) @ c
     deviations = 3.0 * (along[1:] - along[0])
-    low, high = np.quantile(deviations, [0.05, 0.95])
+    low, high = np.quantile(deviations, [0.05, 0.95], method="weibull")
     percentile, basic, normal = (evaluator.interval(c, 0.9, kind) for kind in ("percentile", "basic", "normal"))
     assert (percentile.lower, percentile.upper) == pytest.approx((along[0] + low, along[0] + high))
     assert (basic.lower, basic.upper) == pytest.approx((along[0] - high, along[0] - low))
@@ -177,7 +177,7 @@ def test_few_blocks_widen_the_interval() -> None:
     spread = np.std(along[1:] - along[0], ddof=1) * np.sqrt(k / (k - 1))
     assert interval.standard_error == pytest.approx(spread)
     assert interval.width == pytest.approx(2 * spread * stats.t.ppf(0.975, k - 1))
-    low, high = np.quantile(along[1:] - along[0], [0.025, 0.975]) * np.sqrt(k / (k - 1))
+    low, high = np.quantile(along[1:] - along[0], [0.025, 0.975], method="weibull") * np.sqrt(k / (k - 1))
     factor = stats.t.ppf(0.975, k - 1) / stats.norm.ppf(0.975)
     percentile = evaluator.interval([1.0, 0.0])
     assert percentile.width == pytest.approx(factor * (high - low))

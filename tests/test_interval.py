@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,6 @@ def test_normal_is_infinite_without_degrees_of_freedom_or_with_an_infinite_error
     assert (lower.tolist(), upper.tolist()) == ([-INF, -INF], [INF, INF])
 
 
-def quantile(values: list[float], q: float) -> float:
-    """Interpolate linearly between order statistics, in plain Python."""
-    ordered, place = sorted(values), q * (len(values) - 1)
-    below = min(int(place), len(values) - 2)
-    return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
-
-
 @st.composite
 def replicas(draw: st.DrawFn) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -75,10 +69,31 @@ def replicas(draw: st.DrawFn) -> tuple[Floats, Floats]:
 @given(rows=replicas(), level=LEVELS)
 def test_percentile_and_basic_are_quantiles_and_their_reflection(rows: tuple[Floats, Floats], level: float) -> None:
     estimate, deviations = rows
-    low = np.array([quantile(column, (1 - level) / 2) for column in deviations.T.tolist()])
-    high = np.array([quantile(column, (1 + level) / 2) for column in deviations.T.tolist()])
+    low, high = np.quantile(deviations, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
     np.testing.assert_allclose(percentile(estimate, deviations, level), [estimate + low, estimate + high], atol=1e-12)
     np.testing.assert_allclose(basic(estimate, deviations, level), [estimate - high, estimate - low], atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_replicas", "level"), [(39, 0.95), (199, 0.95), (999, 0.95), (199, 0.9), (9, 0.8)])
+@pytest.mark.parametrize("bounds", [percentile, basic])
+def test_one_more_draw_of_the_replicas_law_is_held_as_often_as_the_level_says(
+    bounds: Callable[[Floats, Floats, float], tuple[Floats, Floats]], n_replicas: int, level: float
+) -> None:
+    """Of B + 1 draws each may be the truth, and the others the replicas; all are equally likely."""
+    draws = np.random.default_rng(0).exponential(size=n_replicas + 1)
+    sign = 1 if bounds is percentile else -1  # basic says of the truth what replicas say of the estimate
+    others = np.array([np.delete(draws, k) for k in range(len(draws))]).T  # (B, B + 1)
+    lower, upper = bounds(np.zeros(len(draws)), sign * others, level)
+    held = (lower < draws) & (draws < upper)
+    assert held.sum() == round(level * len(draws))
+
+
+@pytest.mark.parametrize("n_replicas", [100, 200, 400])
+def test_between_two_replicas_the_uniform_law_is_held_as_often_as_the_level_says(n_replicas: int) -> None:
+    """The mean of the k-th of B uniform numbers is k / (B + 1), so means show the mean probability between bounds."""
+    means = np.arange(1.0, n_replicas + 1)[:, None] / (n_replicas + 1)
+    lower, upper = percentile(np.zeros(1), means, 0.95)
+    assert upper - lower == pytest.approx(0.95, abs=1e-12)
 
 
 # Levels.

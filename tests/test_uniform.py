@@ -109,6 +109,13 @@ def test_independent_targets_need_sidaks_quantile(k: int) -> None:
     assert found.upper == pytest.approx(norm.ppf((1 + 0.95 ** (1 / k)) / 2), rel=0.02)
 
 
+def test_replicas_widen_by_the_quantile_that_one_more_of_them_needs() -> None:
+    """Of 199 replicas the 190th largest: the 200th, of the same law, is held 95 times in 100."""
+    scores = np.random.default_rng(0).normal(size=(199, 4))
+    many = Interval(np.zeros(4), -np.ones(4), np.ones(4), 0.95, "normal", np.ones(4), 100)
+    assert simultaneous(many, scores).upper == pytest.approx(np.sort(np.abs(scores).max(axis=1))[189])
+
+
 def test_equal_targets_need_no_more_than_one() -> None:
     many = Interval(np.zeros(9), -np.ones(9), np.ones(9), 0.95, "normal", np.ones(9), 100)
     assert simultaneous(many, correlated_scores([np.ones((9, 9))])).upper == pytest.approx(1.96, rel=0.02)

@@ -146,8 +146,8 @@ def normal(
 def percentile(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
     """Estimate plus the quantiles of the replicas' deviations (B, k): the paper's quantile interval.
 
-    >>> percentile(np.zeros(1), np.arange(-10.0, 11.0)[:, None], 0.9)
-    (array([-9.]), array([9.]))
+    >>> percentile(np.zeros(1), np.arange(-9.0, 10.0)[:, None], 0.8)
+    (array([-8.]), array([8.]))
     """
     low, high = _quantiles(deviations, level)
     return estimate + low, estimate + high
@@ -156,21 +156,26 @@ def percentile(estimate: Floats, deviations: Floats, level: float) -> tuple[Floa
 def basic(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
     """Estimate minus the quantiles of the replicas' deviations (B, k): the reflected percentile interval.
 
-    >>> basic(np.zeros(1), np.arange(-10.0, 11.0)[:, None] + 1, 0.9)
-    (array([-10.]), array([8.]))
+    >>> basic(np.zeros(1), np.arange(-9.0, 10.0)[:, None] + 1, 0.8)
+    (array([-9.]), array([7.]))
     """
     low, high = _quantiles(deviations, level)
     return estimate - high, estimate - low
 
 
 def _quantiles(deviations: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the lower and the upper quantile of each column, as `np.quantile` does, in a tenth of its time."""
+    """Return the lower and the upper quantile of each column, at the places (B + 1) share of its ordered numbers.
+
+    One more draw of the same law then falls between them as often as the level says (type 6 of Hyndman and Fan); with
+    NumPy's default, 200 replicas at 95 % would hold 94.05 %. As `np.quantile` does, in a tenth of its time.
+    """
     ordered = np.sort(deviations, axis=0)
+    last = len(ordered) - 1
 
     def at(share: float) -> Floats:
-        place = share * (len(ordered) - 1)
+        place = min(max(share * (last + 2) - 1, 0.0), float(last))  # from 0; beyond the ends there is nothing
         below = int(place)
-        above = min(below + 1, len(ordered) - 1)
+        above = min(below + 1, last)
         return np.asarray(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
 
     return at((1 - level) / 2), at((1 + level) / 2)

@@ -78,7 +78,9 @@ def simultaneous(interval: Interval, scores: Floats) -> Interval:
     known = np.isfinite(error) & (error > 0)
     if not known.any():
         return _widened(interval, np.inf, "simultaneous")
-    largest = float(np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level))
+    largest = float(
+        np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level, method="weibull")
+    )  # as percentile
     return _widened(interval, _student(max(largest, float(quantile(interval.level))), interval.freedom), "simultaneous")
 
 
