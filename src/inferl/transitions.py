@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_array, as_floats, place, read, short
 from inferl.errors import ContradictionError, DataError, ShapeError
 from inferl.rows import Bools, Floats, Integers, Rows
 
@@ -141,9 +142,14 @@ class Transitions(Rows):
     def __iter__(self) -> Iterator[Transitions]:
         raise TypeError("Transitions are a chunk, not a sequence; cut them with chunk[start:stop]")
 
+    def __getitem__(self, rows: slice | Integers) -> Transitions:
+        if isinstance(rows, int | np.integer):
+            raise ShapeError(f"chunk[{rows}] is no chunk; one row is chunk[{rows}:{rows + 1}]")
+        return super().__getitem__(rows)
+
 
 def _features(name: str, values: ArrayLike) -> Floats | Integers:
-    array = _array(name, values)
+    array = as_array(name, values)
     if array.ndim == 1 and np.issubdtype(array.dtype, np.integer):
         _refuse(f"{name} index", (array < 0) | (array > _MOST_LABEL), array, "rows of a table are counted from 0")
         return array.astype(np.int64)
@@ -153,23 +159,16 @@ def _features(name: str, values: ArrayLike) -> Floats | Integers:
         raise ShapeError(
             f"{name} have shape {array.shape}; expected floats (steps, dimension), or integers (steps,) for a table"
         )
-    vectors = _floats(name, array)
+    vectors = as_floats(name, array)
     _refuse(name, ~np.isfinite(vectors), vectors, "drop the row or repair its features")
     return vectors
 
 
-def _array(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[Any]]:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise ShapeError(f"{name} have rows of different lengths") from None
-
-
 def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
-    given = _array(name, values)
+    given = as_array(name, values)
     if given.dtype == np.bool_:
         raise DataError(f"{name} are true or false; they are numbers")
-    array = _floats(name, given)
+    array = as_floats(name, given)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,) and not (wide and array.ndim == 2 and len(array) == n and array.shape[1] > 0):
@@ -178,26 +177,20 @@ def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
     return array
 
 
-def _floats(name: str, array: np.ndarray[Any, np.dtype[Any]]) -> Floats:
-    try:
-        if np.iscomplexobj(array):
-            raise TypeError
-        return np.array(array, dtype=np.float64, order="C")  # a copy: the caller may reuse the buffer
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} of type {array.dtype} cannot be read as floats") from None
-
-
 def _flags(name: str, values: ArrayLike, n: int) -> Bools:
-    array = _array(name, values)
+    array = read(name, values)
     if array.dtype != np.bool_:
-        _refuse(name, ~np.isin(array, (0, 1)), array, "a flag is true or false")
+        known = np.isin(array, (0, 1)) if array.dtype.kind in "iuf" else np.zeros(array.shape, np.bool_)
+        if array.dtype.kind == "O":  # name the one that is no flag
+            known = np.array([isinstance(flag, bool) for flag in array.flat], np.bool_).reshape(array.shape)
+        _refuse(name, ~known, array, "a flag is true or false")
     flags: Bools = _filled(name, array.astype(np.bool_), n)
     return flags
 
 
 def _labels(name: str, values: ArrayLike, n: int, most: int) -> Integers:
-    array = _array(name, values)
-    if not np.issubdtype(array.dtype, np.integer):
+    array = read(name, values)
+    if array.dtype.kind not in "iu":
         raise DataError(f"{name} labels are integers, not {array.dtype}; number them first")
     labels = _filled(name, array, n)
     _refuse(f"{name} label", (labels < 0) | (labels > most), labels, f"labels are 0 to {most}")
@@ -215,9 +208,8 @@ def _filled(name: str, array: Any, n: int) -> Any:
 def _refuse(name: str, bad: Bools, values: Any, remedy: str) -> None:
     """Raise with row, value and remedy for the first bad entry."""
     if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        place = f"row {where[0]}" + (f", column {where[1]}" if len(where) > 1 else "")
-        raise DataError(f"{place}: {name} is {values[where]}; {remedy}")
+        where = tuple(np.argwhere(bad)[0])
+        raise DataError(f"{place(where)}: {name} is {short(values[where])}; {remedy}")
 
 
 def _kind(features: Floats | Integers) -> str:

@@ -1,0 +1,109 @@
+"""Arrays: the one place that makes an array of what a user handed in, so that all doors take and refuse the same.
+
+NumPy would make numbers of nearly everything: of dates, of text, of what a mask hides. Here only truth values, integers
+and floats pass; whoever means something else is told by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.errors import DataError, InferlError, ShapeError
+from inferl.rows import Floats
+
+__all__ = ["as_array", "as_floats", "place", "read", "short"]
+
+NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
+KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Read truth values, integers or floats of any shape; refuse everything else.
+
+    >>> as_array("rewards", [0, 1])
+    array([0, 1])
+    >>> as_array("rewards", np.ma.array([0.0, 1.0], mask=[False, True]))
+    Traceback (most recent call last):
+        ...
+    inferl.errors.DataError: row 1: reward is masked; drop the row or repair it
+    """
+    array = read(name, values)
+    if array.dtype.kind not in NUMBERS:
+        raise _no_numbers(name, array)
+    return array
+
+
+def read(name: str, values: Any) -> NDArray[Any]:
+    """Make an array of any kind; refuse masks, and what is no array at all."""
+    _refuse_masked(name, values)
+    try:
+        return np.asarray(values)
+    except InferlError:
+        raise
+    except Exception as error:  # an object may raise what it likes when it is asked for its array
+        if isinstance(error, ValueError) and isinstance(values, list | tuple):
+            raise ShapeError(f"{name} have rows of different lengths") from None
+        raise ShapeError(f"{name} cannot be read as an array: {error}") from None
+
+
+def as_floats(name: str, values: Any) -> Floats:
+    """Read numbers as floats in an array of their own: the caller may reuse the buffer."""
+    array = as_array(name, values)
+    with np.errstate(over="ignore"):  # what is too large for a float becomes infinite, and is refused as such
+        return np.array(array, dtype=np.float64, order="C")
+
+
+def place(where: tuple[int, ...]) -> str:
+    """Name an entry of an array.
+
+    >>> place((3,)), place((3, 1))
+    ('row 3', 'row 3, column 1')
+    """
+    row, *columns = (str(int(i)) for i in where or (0,))
+    return f"row {row}, column {', '.join(columns)}" if columns else f"row {row}"
+
+
+def _refuse_masked(name: str, values: Any) -> None:
+    """Look for masks in an array, or in a list of them, which NumPy would drop."""
+    listed = isinstance(values, list | tuple)
+    if not any(issubclass(kind, np.ma.MaskedArray) for kind in (set(map(type, values)) if listed else (type(values),))):
+        return
+    for row, part in enumerate(values) if listed else [(None, values)]:
+        for inner in np.argwhere(np.ma.getmaskarray(part))[:1]:
+            where = tuple(inner) if row is None else (row, *inner)
+            raise DataError(f"{place(where)}: {_one(name)} is masked; drop the row or repair it")
+
+
+def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:
+    """Say what an array is made of, if not of numbers."""
+    if array.dtype.kind != "O":
+        what = KINDS.get(array.dtype.kind, "no numbers")
+        return ShapeError(f"{name} of type {array.dtype} cannot be read as floats: they are {what}")
+    for where, value in np.ndenumerate(array):
+        if isinstance(value, int) and value.bit_length() > 63:  # NumPy keeps it as it is, because no number holds it
+            return DataError(f"{place(where)}: {_one(name)} is {short(value)}; integers are below 2^63")
+        if not isinstance(value, int | float):
+            return DataError(f"{place(where)}: {_one(name)} is {short(value)}; drop the row or repair it")
+    return ShapeError(f"{name} are Python objects, not an array of numbers; convert them with np.array(x, float)")
+
+
+def short(value: Any) -> str:
+    """Name any value in a few characters.
+
+    >>> short(0.25), short("a" * 1000), short(10**400), short({})
+    ('0.25', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 'about 2^1329', 'a dict')
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"about 2^{value.bit_length()}"
+    if isinstance(value, int | float | np.number | np.bool_):
+        return str(value)
+    if value is None or isinstance(value, str | bytes | np.generic):
+        return repr(value)[:40]
+    return f"a {type(value).__name__}"
+
+
+def _one(name: str) -> str:
+    return name.removesuffix("s")
