@@ -12,7 +12,7 @@ import inferl
 from inferl import Evaluator, Transitions
 from inferl.environments import random_mdp
 from inferl.errors import KindError, PairingError, SettingError
-from inferl.fingerprints import fingerprint
+from inferl.fingerprints import combined, fingerprints
 
 BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(5, 0.65, cap=0.25), n_replicas=100, seed=4)
 
@@ -145,14 +145,59 @@ def test_a_fingerprint_does_not_depend_on_how_the_stream_was_cut() -> None:
     assert 0 < whole.fingerprint < 2**64
 
 
-def test_a_fingerprint_sees_rewards_streams_and_order() -> None:
-    step, stream, rewards = np.arange(50), np.zeros(50, np.int64), np.random.default_rng(0).normal(size=50)
-    seen = {fingerprint(step, stream, rewards)}
-    seen.add(fingerprint(step, stream + 1, rewards))
-    seen.add(fingerprint(step, stream, np.roll(rewards, 1)))
-    seen.add(fingerprint(step, stream, rewards + np.eye(50)[3] * 1e-12))
-    assert len(seen) == 4
-    assert fingerprint(step, stream, 0.0 * rewards) == fingerprint(step, stream, -0.0 * np.abs(rewards))
+def test_fingerprints_see_every_column_and_the_order_of_rows() -> None:
+    step, stream, rng = np.arange(1, 51), np.zeros(50, np.int64), np.random.default_rng(0)
+    columns = [rng.normal(size=50), rng.random(50), rng.integers(4, size=50), rng.normal(size=(50, 3))]
+    bump = np.eye(50)[3]
+    variants = [
+        (step, stream, columns),
+        (step, stream + 1, columns),
+        (step, stream, [np.roll(column, 1, axis=0) for column in columns]),
+        (step, stream, [columns[0] + 1e-12 * bump, *columns[1:]]),
+        (step, stream, [columns[0], columns[1] + 1e-12 * bump, *columns[2:]]),
+        (step, stream, [*columns[:2], columns[2] + bump.astype(np.int64), columns[3]]),
+        (step, stream, [*columns[:3], columns[3] + 1e-12 * bump[:, None] * [0, 1, 0]]),
+        (step, stream, [*columns[:3], columns[3][:, [1, 0, 2]]]),
+    ]
+    seen = [fingerprints(step, stream, found[:2], found[2:]) for step, stream, found in variants]
+    assert len({whole for _, whole in seen}) == len(variants)
+    assert len({outcomes for outcomes, _ in seen}) == 5  # features do not count
+    zero = 0.0 * columns[0]
+    assert fingerprints(step, stream, [zero]) == fingerprints(step, stream, [-np.abs(zero)])
+
+
+def test_a_fingerprint_tells_features_and_ratios_apart_and_outcomes_do_not() -> None:
+    one, other, _ = logged(300)  # one log, two policies
+    a, b = (inferl.Evaluator(inferl.TD(4)).update(data) for data in (one, other))
+    assert a.fingerprint != b.fingerprint
+    assert a.outcomes == b.outcomes
+    moved = replace(one, features=np.array(one.features + 1e-9, np.float64))
+    c = inferl.Evaluator(inferl.TD(4)).update(moved)
+    assert c.fingerprint != a.fingerprint
+    assert c.outcomes == a.outcomes
+
+
+def test_streams_that_differ_only_in_where_episodes_end_are_not_one_stream() -> None:
+    """As CartPole's, whose rewards are all 1."""
+    zero = np.zeros(400, int)
+    streams = [inferl.Transitions(zero, 0 * zero + 1.0, zero, np.where(np.arange(400) % k, 0.9, 0.0)) for k in (7, 8)]
+    a, b = (inferl.Evaluator(inferl.TD(1)).update(data) for data in streams)
+    assert a.outcomes != b.outcomes
+    assert inferl.difference(a, b, 0, paired=False).n == 800
+
+
+def test_increments_have_fingerprints_too() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(2, 100, 1))
+    a, b = (inferl.Evaluator(inferl.Linear(1)).update(inferl.Increments.dense(np.ones((100, 1, 1)), x)) for x in y)
+    assert a.fingerprint != b.fingerprint
+    assert a.outcomes != b.outcomes
+
+
+def test_fingerprints_combine_in_any_order() -> None:
+    parts = [int(x) for x in np.random.default_rng(0).integers(2**63, size=4)]
+    assert combined(parts) == combined(parts[::-1]) == combined([combined(parts[:2]), combined(parts[2:])])
+    assert combined(parts[:1]) == parts[0]
 
 
 def test_equal_questions_only() -> None:

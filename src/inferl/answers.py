@@ -9,12 +9,11 @@ from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
 from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.diagnostics import Check, Misfit, checks
 from inferl.episodes import EpisodeSummary
-from inferl.errors import SettingError
 from inferl.interval import UNIFORM, Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
 from inferl.targets import Targets, value_of_starts
 from inferl.tiles import COMPANION, EvaluatorState, Tiles
-from inferl.uniform import anytime, simultaneous
+from inferl.uniform import anytime, grown, simultaneous
 
 __all__ = ["Answer", "answer", "estimand"]
 
@@ -48,9 +47,7 @@ def answer(
         if sums.n > 0:
             misfit = _misfit(algorithm, method, sums)
     if kind == "anytime":
-        if tuning_time < 1:
-            raise SettingError(f"tuning_time is {tuning_time}; it is a number of transitions, at least 1")
-        interval = anytime(interval, method.information(reading.n) / method.information(tuning_time))
+        interval = anytime(interval, grown(method.information, reading.n, tuning_time))
     elif kind == "simultaneous":
         interval = simultaneous(interval, reading.scores())
     made = checks(algorithm, method, targets.about, interval, reading, solved, state, misfit)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from inferl.errors import DataError, InferlError, ShapeError
 from inferl.rows import Floats
 
-__all__ = ["as_array", "as_floats", "place", "read", "short"]
+__all__ = ["as_array", "as_floats", "is_integer", "is_number", "place", "read", "short"]
 
 NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
@@ -54,6 +54,16 @@ def as_floats(name: str, values: Any) -> Floats:
     array = as_array(name, values)
     with np.errstate(over="ignore"):  # what is too large for a float becomes infinite, and is refused as such
         return np.array(array, dtype=np.float64, order="C")
+
+
+def is_integer(value: Any) -> bool:
+    """Say whether a value is a whole number, of Python or of NumPy; true and false are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Say whether a value is a real number, which may be NaN; true and false are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def place(where: tuple[int, ...]) -> str:

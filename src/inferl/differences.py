@@ -18,7 +18,7 @@ from inferl.evaluator import Evaluator
 from inferl.interval import Interval, check_level, normal
 from inferl.rows import Floats
 from inferl.targets import as_targets
-from inferl.uniform import TUNING_TIME, anytime
+from inferl.uniform import TUNING_TIME, anytime, grown
 
 __all__ = ["difference", "verdict", "welch"]
 
@@ -48,9 +48,9 @@ def difference(
         ``"normal"`` (the default of independent streams), ``"anytime"``; if paired also ``"percentile"`` (its default)
         and ``"basic"``.
     paired
-        Whether both were fed the same stream; by default their fingerprints tell. Then both must be bootstraps that
-        share seed, multipliers, average and replicas; step sizes and algorithms may differ. Least squares pairs two
-        policies by `Stack`, and is refused here.
+        Whether both were fed the same stream; by default fingerprints of rewards and discounts tell. Then both must be
+        bootstraps that share seed, multipliers, average and replicas; step sizes and algorithms may differ. Least
+        squares pairs two policies by `Stack`, and is refused here.
     other_target
         The target for `b`, where it has other features than `a`.
     tuning_time
@@ -78,7 +78,7 @@ def difference(
         return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)
     other_target = target if other_target is None else other_target
     _refuse_other_questions(a, b)
-    same = a.n == b.n > 0 and a.fingerprint == b.fingerprint
+    same = a.n == b.n > 0 and a.outcomes == b.outcomes
     if paired is False and same:
         raise PairingError(
             f"both evaluators were fed the same stream of {a.n} transitions, so they are not independent"
@@ -92,8 +92,8 @@ def difference(
     found = welch(a.interval(target, level, "normal"), b.interval(other_target, level, "normal"))
     if kind != "anytime":
         return found
-    grown = [e.method.information(e.n) / e.method.information(max(tuning_time // 2, 1)) for e in (a, b)]
-    return anytime(found, sum(grown) / 2)
+    growth = [grown(e.method.information, e.n, max(tuning_time // 2, 1)) for e in (a, b)]
+    return anytime(found, sum(growth) / 2)
 
 
 def welch(one: Interval, other: Interval) -> Interval:
@@ -146,7 +146,7 @@ def _paired(
     )
     found = method.interval(both, level, "normal" if kind == "anytime" else kind)
     if kind == "anytime":
-        found = anytime(found, method.information(one.n) / method.information(tuning))
+        found = anytime(found, grown(method.information, one.n, tuning))
     notes = tuple(
         f"{name}: {note}"
         for name, evaluator, asked in (("first", a, target), ("second", b, other_target))
@@ -193,9 +193,9 @@ def _shared_method(a: Evaluator, b: Evaluator) -> OnlineBootstrap:
                 f"{name} is {getattr(one, name)} in the first and {getattr(other, name)} in the second; paired "
                 "bootstraps must share it"
             )
-    if a.n != b.n or a.fingerprint != b.fingerprint:
+    if a.n != b.n or a.outcomes != b.outcomes:
         raise PairingError(
-            f"the evaluators were not fed the same stream: {a.n} and {b.n} transitions, fingerprints "
-            f"{a.fingerprint:016x} and {b.fingerprint:016x}; leave paired out if they are independent"
+            f"the evaluators were not fed the same stream: {a.n} and {b.n} transitions, whose outcomes "
+            f"have the fingerprints {a.outcomes:016x} and {b.outcomes:016x}; leave paired out if they are independent"
         )
     return one

@@ -14,6 +14,7 @@
     │   └── StreamLimitError                more streams than the evaluator has room for
     ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
     ├── DivergenceError (ArithmeticError)   the step size made a row of the bootstrap explode
+    ├── BrokenError (RuntimeError)          an evaluator whose last update was cut off, as when memory ran out
     ├── CheckpointError
     │   ├── CheckpointVersionError          written by another version of the format
     │   ├── CheckpointCorruptError          truncated, or not a checkpoint at all
@@ -33,6 +34,7 @@ DataError - row 1: reward is nan; drop the row or repair it
 from __future__ import annotations
 
 __all__ = [
+    "BrokenError",
     "CheckpointCorruptError",
     "CheckpointError",
     "CheckpointMismatchError",
@@ -112,6 +114,10 @@ class DivergenceError(InferlError, ArithmeticError):
         super().__init__(message)
         self.step = step
         self.replica = replica
+
+
+class BrokenError(InferlError, RuntimeError):
+    """An evaluator that cannot be used any more: an update was cut off half-way, as when memory ran out."""
 
 
 class CheckpointError(InferlError):

@@ -7,7 +7,7 @@ state, and the answer comes with its checks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Self, cast
 
@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from inferl.algorithms import Algorithm
 from inferl.answers import Answer, answer
+from inferl.arrays import read, short
 from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.coordinates import MOST_SOLVED
 from inferl.diagnostics import Misfit, Report
-from inferl.errors import CheckpointMismatchError, DivergenceError, SettingError, ShapeError
+from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, SettingError, ShapeError
 from inferl.increments import Increments
 from inferl.interval import Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresState
@@ -29,7 +30,7 @@ from inferl.observations import Observations
 from inferl.storable import STORABLE
 from inferl.streams import TILE
 from inferl.targets import as_targets
-from inferl.tiles import EvaluatorState, Method, Tiles
+from inferl.tiles import EvaluatorState, Method, Tiles, uninterrupted
 from inferl.transitions import Transitions
 from inferl.uniform import TUNING_TIME
 
@@ -91,23 +92,38 @@ class Evaluator:
 
     @property
     def fingerprint(self) -> int:
-        """A number that tells the stream so far from any other: its steps, streams and rewards, in their order."""
+        """A number that tells what was fed from any other stream: all its columns, in their order."""
         self._flush()
-        return self._state.fingerprint
+        return self._tiles.fingerprints(self._state)[1]
+
+    @property
+    def outcomes(self) -> int:
+        """A number that tells what happened from any other stream: steps, streams, rewards and discounts.
+
+        Unlike `fingerprint`, it is the same for two policies, or two feature maps, that are evaluated on one log.
+        """
+        self._flush()
+        return self._tiles.fingerprints(self._state)[0]
 
     # Data in.
 
-    def update(self, data: Transitions | Increments | Iterable[Transitions]) -> Self:
-        """Take in a chunk, or all chunks of a source; each chunk as a whole or, if it is bad, not at all."""
-        if not isinstance(data, Transitions | Increments):
-            for chunk in data:
-                self.update(chunk)
+    def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
+        """Take in a chunk, or all chunks of a source; each chunk as a whole or, if anything raises, not at all."""
+        if isinstance(data, Transitions | Increments):
+            self._take(data)
             return self
-        if len(data) == 0:
-            raise ShapeError("a chunk needs at least one row, this one is empty")
+        if getattr(data, "endless", False):
+            raise SettingError("this source never ends: say how much, as in source.take(episodes=100), or use until()")
+        for chunk in _chunks(data):
+            self._take(chunk)
+        return self
+
+    def _take(self, data: Transitions | Increments) -> None:
         self._flush()
         self._refuse_after_divergence()
         self.algorithm.check(data)
+        if len(data) == 0:
+            raise ShapeError("a chunk needs at least one row, this one is empty")
         tabular = isinstance(data, Transitions) and data.tabular
         columns = data.ratios.ndim if isinstance(data, Transitions) else 0
         if (tabular, columns) != (self._state.tabular, self._state.ratios_ndim) and self._state.tabular is not None:
@@ -117,14 +133,12 @@ class Evaluator:
             )
         self._check_size(data)
         self._tiles.take(self._state, data)
-        self._state.tabular, self._state.ratios_ndim = tabular, columns
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
         unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
-        if isinstance(data, Transitions) and columns == 1 and unlimited:
+        if isinstance(data, Transitions) and columns == 1 and unlimited and not self.algorithm.checks_rows:
             streams = self._state.streams
             if len(self._observed.known) < len(streams):
                 self._observed.known = dict.fromkeys(streams.label.tolist(), tabular)
-        return self
 
     def observe(
         self,
@@ -140,18 +154,26 @@ class Evaluator:
         truncated: bool | None = None,
     ) -> None:
         """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
-        if self._state.diverged is not None:
+        if self._state.diverged is not None or self._state.broken or len(self._observed) >= self._run:
+            self._flush()
             self._refuse_after_divergence()
-        if first is None and episode is None and not truncated:
-            waiting = self._observed.take(features, reward, next_features, discount, ratio, last, stream)
-            if waiting:
-                if waiting >= self._run:
-                    self._flush()
-                return
-        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated or None}
-        rows = {name: None if flag is None else [flag] for name, flag in flags.items()}
-        phi, phi_next = np.asarray(features)[None], np.asarray(next_features)[None]
-        self.update(Transitions(phi, [reward], phi_next, [discount], [ratio], stream=stream, **rows))
+        # A cut is said by `last`; one that is said not to be a cut is out of the ordinary.
+        plain = first is None and episode is None and (truncated is None or (truncated is False and last is not True))
+        if plain and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
+            return
+        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated}
+        rows = {name: None if flag is None else _row(name, flag) for name, flag in flags.items()}
+        self._take(
+            Transitions(
+                _row("features", features),
+                _row("rewards", reward),
+                _row("next_features", next_features),
+                _row("discounts", discount),
+                _row("ratios", ratio),
+                stream=_row("stream", stream),
+                **rows,
+            )
+        )
 
     def until(
         self,
@@ -236,8 +258,20 @@ class Evaluator:
             self._state.method.coordinates.check_room_for([*waiting, data])
 
     def _flush(self) -> None:
+        """Work on what was observed; it is forgotten when that is done, and not before."""
+        if self._state.broken:
+            raise BrokenError(
+                "an update of this evaluator was cut off half-way, as when memory runs out, so its sums are of no use; "
+                "go on from a checkpoint, or start anew"
+            )
         if len(self._observed):
-            self._tiles.take(self._state, self._observed.chunk())
+            with uninterrupted():
+                try:
+                    self._tiles.take(self._state, self._observed.chunk())
+                except DivergenceError:
+                    self._observed.clear()
+                    raise
+                self._observed.clear()
 
     def _refuse_after_divergence(self) -> None:
         if self._state.diverged is not None:
@@ -347,6 +381,29 @@ class Evaluator:
             raise CheckpointMismatchError(f"{path} holds {content['parameters']} parameters, {algorithm} has others")
         evaluator._state = content["state"]
         return evaluator
+
+
+def _chunks(source: Any) -> Iterator[Transitions | Increments]:
+    """Iterate over the chunks of a source; refuse what is none."""
+    if isinstance(source, str | bytes | os.PathLike) or hasattr(source, "columns") or isinstance(source, Mapping):
+        what = f"{source!r:.40}" if isinstance(source, str | bytes | os.PathLike) else f"a {type(source).__name__}"
+        raise ShapeError(
+            f"{what} does not say which of its columns are what: read it with inferl.sources.table(log, features=..., "
+            "reward=..., discount=...)"
+        )
+    try:
+        chunks = iter(source)
+    except TypeError:
+        raise ShapeError(f"a {type(source).__name__} is neither Transitions nor a source of them") from None
+    for chunk in chunks:
+        if not isinstance(chunk, Transitions | Increments):
+            raise ShapeError(f"a source yields Transitions, and this one has yielded {short(chunk)}")
+        yield chunk
+
+
+def _row(name: str, value: Any) -> Any:
+    """Make a column with one row of what was observed."""
+    return read(name, value)[None]
 
 
 def _beside(misfit: Misfit) -> str:

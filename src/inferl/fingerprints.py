@@ -2,36 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
-from inferl.rows import Floats, Integers
+from inferl.rows import Integers
 
-__all__ = ["fingerprint"]
+__all__ = ["combined", "fingerprints"]
 
-GOLDEN, SILVER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 FINISHER = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 WHOLE = 1 << 64
+BLOCK = 4096  # rows whose words stay in the cache
+
+Words = NDArray[np.uint64]
 
 
-def fingerprint(step: Integers, stream: Integers, rewards: Floats) -> int:
-    """Return a number below 2^64 that tells rows apart, and their order; those of successive chunks add (modulo 2^64).
+def fingerprints(
+    step: Integers, stream: Integers, outcomes: Iterable[Any], rest: Iterable[Any] = ()
+) -> tuple[int, int]:
+    """Return two numbers below 2^64 that tell rows apart, and their order: one of the outcomes, one of all columns.
+
+    Columns have a row a step, of numbers or of arrays of numbers. Those of successive chunks are `combined`.
 
     >>> step, stream, rewards = np.arange(4), np.zeros(4, np.int64), np.array([1.0, 2.0, 3.0, 4.0])
-    >>> whole = fingerprint(step, stream, rewards)
-    >>> (
-    ...     fingerprint(step[:3], stream[:3], rewards[:3]) + fingerprint(step[3:], stream[3:], rewards[3:])
-    ... ) % 2**64 == whole
-    True
-    >>> fingerprint(step, stream, rewards[::-1]) == whole
-    False
+    >>> (whole, _), (head, _), (tail, _) = (
+    ...     fingerprints(step[k], stream[k], [rewards[k]]) for k in (slice(4), slice(3), slice(3, 4))
+    ... )
+    >>> combined([head, tail]) == whole, fingerprints(step, stream, [rewards[::-1]])[0] == whole
+    (True, False)
     """
-    words = (rewards + 0.0).view(np.uint64)  # + 0.0: there is a negative zero
-    words ^= step.astype(np.uint64) * GOLDEN + stream.astype(np.uint64) * SILVER
-    for shift, factor in FINISHER:  # spreads every bit over the word (splitmix64)
+    seen, more = list(outcomes), list(rest)
+    keys = _keys(len(seen) + len(more) + 2)
+    totals = [0, 0]
+    for start in range(0, len(step), BLOCK):
+        rows = slice(start, start + BLOCK)
+        words = _words(step[rows]) * keys[0] + _words(stream[rows]) * keys[1]
+        for number, columns in enumerate((seen, more)):
+            for column, key in zip(columns, keys[2 + number * len(seen) :], strict=False):
+                words += _words(column[rows]) * key
+            totals[number] += int(_spread(words).sum(dtype=np.uint64))
+    return totals[0] % WHOLE, totals[1] % WHOLE
+
+
+def combined(parts: Iterable[int]) -> int:
+    """Return the fingerprint of several streams, or of successive chunks of one, in whatever order they are named.
+
+    >>> combined([combined([1, 2]), 2**64 - 1]) == combined([1, combined([2**64 - 1, 2])])
+    True
+    """
+    return sum(parts) % WHOLE
+
+
+def _words(column: Any) -> Words:
+    """One word a row: the bits of a number, or a sum of those of several, each with a key of its own."""
+    if column.dtype == np.bool_:
+        return np.asarray(column.astype(np.uint64))
+    bits: Words = (column + 0.0 if column.ndim == 1 and column.dtype == np.float64 else column).view(np.uint64)
+    if bits.ndim == 1:  # + 0.0: there is a negative zero
+        return bits
+    # Integers wrap around and add up in any order to the same sum, however rows are cut.
+    axes = "abcdefg"[: bits.ndim - 1]
+    keys = _keys(int(np.prod(bits.shape[1:]))).reshape(bits.shape[1:])
+    return np.asarray(np.einsum(f"z{axes},{axes}->z", bits, keys))
+
+
+def _spread(words: Words) -> Words:
+    """Spread every bit over the word (splitmix64)."""
+    words = words.copy()
+    for shift, factor in FINISHER:
         words ^= words >> shift
         words *= factor
     words ^= words >> np.uint64(31)
-    return int(words.sum(dtype=np.uint64)) % WHOLE
+    return words
+
+
+@cache
+def _keys(number: int) -> Words:
+    """Odd words without a pattern, always the same."""
+    return _spread(np.arange(1, number + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_floats
 from inferl.errors import DataError, ShapeError
 from inferl.rows import Floats, Integers, Rows, shared
 from inferl.transitions import Transitions
@@ -151,18 +152,13 @@ class Increments(Rows):
 
         `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
         """
-        try:
-            a, b = (np.array(x, dtype=np.float64, order="C") for x in (matrix, vector))
-            size = None if scale is None else np.array(scale, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ShapeError(f"matrix, vector or scale cannot be read as floats: {error}") from None
+        a, b = as_floats("matrix", matrix), as_floats("vector", vector)
+        size = None if scale is None else as_floats("scale", scale)
         a, b = (a[None], b[None]) if a.ndim == 2 else (a, b)
         if a.ndim != 3 or a.shape[1] != a.shape[2] or b.shape != a.shape[:2] or 0 in a.shape:
             raise ShapeError(f"matrix {a.shape} and vector {b.shape} do not fit: expected (T, p, p) and (T, p)")
         for name, array in (("matrix", a), ("vector", b)):
-            if not np.isfinite(array).all():
-                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-                raise DataError(f"row {where[0]}: {name} entry {where[1:]} is {array[where]}; drop or repair the row")
+            _refuse_infinite(f"{name} entry", array)
         if size is None:
             size = np.linalg.norm(a, ord=2, axis=(1, 2))
         if size.shape not in ((), (len(a),)):
@@ -174,6 +170,30 @@ class Increments(Rows):
         p = a.shape[1]
         return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), size)
 
+    def check(self, n_parameters: int) -> None:
+        """Refuse increments whose arrays do not fit together, or that are not finite; a user may have built them."""
+        c, p = self.c, n_parameters
+        if not (_is_floats(self.damping, 1) and _is_floats(c, 2) and _is_floats(self.scale, 1)):
+            raise ShapeError("c, damping and scale are arrays of float64: (T, K), (p,) and (T,); see Increments.dense")
+        if len(self.damping) != p:
+            raise ShapeError(f"the increments have {len(self.damping)} parameters, but the algorithm has {p}")
+        if len(self.scale) != len(c) or c.shape[1] == 0:
+            raise ShapeError(f"c has shape {c.shape} and scale {self.scale.shape}; expected (T, K) and (T,)")
+        for name, x in (("u", self.u), ("v", self.v)):
+            if isinstance(x, Sparse):
+                fits = _is_floats(x.value, 3) and np.shape(x.index) == x.value.shape and x.size == p
+                if not fits or x.value.shape[:2] != c.shape or x.index.dtype != np.int64 or x.value.shape[2] == 0:
+                    raise ShapeError(f"{name} does not fit c: expected index and value (T, K, m) of size {p}")
+                if x.index.size and not (x.index.min() >= 0 and x.index.max() < p):
+                    raise DataError(f"{name} names parameters from {x.index.min()} to {x.index.max()}, of 0 to {p - 1}")
+            elif not _is_floats(x, 3) or x.shape != (*c.shape, p):
+                raise ShapeError(f"{name} does not fit c of shape {c.shape}: expected float64 {(*c.shape, p)}")
+            _refuse_infinite(f"{name} entry", x.value if isinstance(x, Sparse) else x)
+        _refuse_infinite("c entry", c)
+        for name, sizes in (("damping", self.damping), ("scale", self.scale)):
+            for i in np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[:1]:
+                raise DataError(f"row {i}: {name} is {sizes[i]}; it is finite and not negative")
+
     def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
         """Cut out some terms and the coordinates that they speak of."""
         stop = offset + n_parameters
@@ -184,6 +204,16 @@ class Increments(Rows):
             self.damping[offset:stop],
             self.scale,
         )
+
+
+def _is_floats(x: Any, ndim: int) -> bool:
+    return type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == ndim
+
+
+def _refuse_infinite(name: str, array: Floats) -> None:
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"row {where[0]}: {name} {where[1:]} is {array[where]}; drop or repair the row")
 
 
 def unexplained(rest: Floats, leverage: Floats) -> Floats:
@@ -284,7 +314,7 @@ class FieldIncrements(Rows):
         """Evaluate H_t for all rows of theta (R, p): (R, p)."""
         d = self.data
         step = Transition(d.features[t], d.rewards[t], d.next_features[t], d.discounts[t], d.ratios[t])
-        change = np.asarray(self.function(theta, step), dtype=np.float64)
+        change = as_floats("what the function returned", self.function(theta, step))
         if change.shape != theta.shape:
             raise ShapeError(f"the function returned shape {change.shape} for parameters {theta.shape}: one row a row")
         return change

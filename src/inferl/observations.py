@@ -15,6 +15,11 @@ from inferl.transitions import Transitions
 
 __all__ = ["Observations"]
 
+# What an ordinary step is made of: exactly these, because much else can be compared with numbers.
+INTEGERS = frozenset({int, np.int64, np.int32})
+_TOO_LARGE = 2**63  # for an integer of NumPy
+NUMBERS = INTEGERS | {float, np.float64, np.float32}
+
 
 class Observations:
     """Ordinary steps that wait to become a chunk, at most `room` of them.
@@ -36,42 +41,46 @@ class Observations:
     def take(
         self,
         features: Any,
-        reward: float,
+        reward: Any,
         next_features: Any,
-        discount: float,
-        ratio: float,
-        last: bool | None,
-        stream: int,
-    ) -> int:
-        """Remember a step and answer how many wait; 0 if it is not an ordinary one."""
+        discount: Any,
+        ratio: Any,
+        last: Any,
+        stream: Any,
+    ) -> bool:
+        """Remember a step, and say so; False if it is not an ordinary one."""
+        if not (type(stream) in INTEGERS and type(reward) in NUMBERS and type(discount) in NUMBERS):
+            return False
         tabular = self.known.get(stream)
-        if tabular is None:
-            return 0
-        try:
-            if not (0.0 <= discount <= 1.0 and isfinite(reward) and 0.0 <= ratio < inf):
-                return 0
-            ends = discount == 0 if last is None else bool(last)
-            if discount == 0 and not ends:
-                return 0
-            if not tabular:
-                if not self._keep(features, next_features):
-                    return 0
-                features = next_features = 0
-            elif type(features) is not int or type(next_features) is not int:
-                features, next_features = features.__index__(), next_features.__index__()
+        if tabular is None or type(ratio) not in NUMBERS:
+            return False
+        if not (0.0 <= discount <= 1.0 and -inf < reward < inf and 0.0 <= ratio < inf):
+            return False
+        if (type(reward) is int and abs(reward) >= _TOO_LARGE) or (type(ratio) is int and ratio >= _TOO_LARGE):
+            return False
+        if last is None:
+            ends = bool(discount == 0)
+        elif last is True or (last is False and discount != 0):
+            ends = last
+        else:
+            return False
+        if tabular:
+            if type(features) not in INTEGERS or type(next_features) not in INTEGERS:
+                return False
             if not (0 <= features < self.dimension and 0 <= next_features < self.dimension):
-                return 0
-        except (TypeError, AttributeError, ValueError):
-            return 0
+                return False
+        elif self._keep(features, next_features):
+            features = next_features = 0
+        else:
+            return False
         self.rows.append((features, reward, next_features, discount, ratio, ends, stream))
-        return len(self.rows)
+        return True
 
     def chunk(self) -> Transitions:
-        """Gather the steps into a chunk, and forget them."""
+        """Gather the steps into a chunk."""
         features, rewards, next_features, discounts, ratios, last, stream = zip(*self.rows, strict=True)
         tabular = self.known[stream[0]]
         vectors, d = self._vectors[: len(self.rows)], self.dimension
-        self.rows = []
         ends, goes_on = np.array(last, np.bool_), np.array(discounts, np.float64)
         return Transitions.of_checked(
             features=np.array(features, np.int64) if tabular else vectors[:, :d].copy(),
@@ -84,15 +93,27 @@ class Observations:
             truncated=ends & (goes_on != 0),
         )
 
+    def clear(self) -> None:
+        """Forget the steps, which have been worked on."""
+        self.rows = []
+
     def _keep(self, features: Any, next_features: Any) -> bool:
         """Copy two vectors into the next free place, and say whether they are sound."""
         if len(self._vectors) == 0:
             self._vectors = np.zeros((self.room, 2 * self.dimension))
+        if type(features) is list:
+            features, next_features = _listed(features), _listed(next_features)
         for vector in (features, next_features):
-            if (vector.shape if type(vector) is np.ndarray else np.shape(vector)) != self._shape:
+            if type(vector) is not np.ndarray or vector.shape != self._shape or vector.dtype.kind not in "biuf":
                 return False
         row = self._vectors[len(self.rows)]
         row[: self.dimension] = features
         row[self.dimension :] = next_features
         # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
-        return isfinite(row.dot(row))
+        with np.errstate(all="ignore"):
+            return isfinite(row.dot(row))
+
+
+def _listed(values: Any) -> Any:
+    """Make an array of a list of plain numbers; whatever else it is stays as it is."""
+    return np.array(values) if type(values) is list and all(type(x) in NUMBERS for x in values) else values

@@ -6,9 +6,13 @@ Rows that do not fill a tile wait; a reading works on a copy of the state that h
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,16 +21,18 @@ from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.coordinates import MOST_SOLVED, too_large
 from inferl.episodes import EpisodeSummary
 from inferl.errors import DivergenceError, SettingError
-from inferl.fingerprints import fingerprint
+from inferl.fingerprints import combined, fingerprints
 from inferl.increments import Increments
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.ratios import RatioSummary
-from inferl.streams import TILE, Steps, Streams
+from inferl.streams import TILE, Clock, Steps, Streams
 from inferl.transitions import Transitions
+from inferl.vectors import Sparse
 
-__all__ = ["COMPANION", "EvaluatorState", "Method", "Tiles"]
+__all__ = ["COMPANION", "EvaluatorState", "Method", "Tiles", "uninterrupted"]
 
 LONGEST_RUN = 262_144  # numbers of features that are worked on at once
+MANY_ROWS = 4096  # of a chunk; to work on a copy of the sums, however large, then costs less than a tenth of the work
 MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
 COMPANION = LeastSquares()
 
@@ -44,10 +50,12 @@ class EvaluatorState:
     carry: Carry = field(default_factory=dict)
     ratios: RatioSummary = field(default_factory=RatioSummary)
     episodes: EpisodeSummary = field(default_factory=EpisodeSummary)
-    fingerprint: int = 0  # of all rows
+    outcomes: int = 0  # fingerprint of the rewards and discounts of all full tiles
+    fingerprint: int = 0  # of all their columns
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
+    broken: bool = False  # sums were left half-changed, as when memory runs out
 
 
 @dataclass(frozen=True)
@@ -82,57 +90,133 @@ class Tiles:
         return EvaluatorState(method.init(algorithm.dimension, algorithm.outputs), None)
 
     def take(self, state: EvaluatorState, data: Transitions | Increments) -> None:
-        """Place checked rows in time and work on the tiles that they complete."""
-        state.streams, steps = state.streams.place(data)
-        rewards = data.rewards if isinstance(data, Transitions) else np.zeros(len(data))
-        state.fingerprint = (state.fingerprint + fingerprint(steps.clock.step, steps.clock.stream, rewards)) % 2**64
-        start, longest = 0, self.run
-        while start < len(steps):
-            waiting = 0 if state.pending is None else len(state.pending)
-            whole = (len(steps) - start) // TILE * TILE
-            rows = steps[start : start + (TILE - waiting if waiting or not whole else min(whole, longest))]
-            start += len(rows)
-            run = rows if state.pending is None else Steps.join([state.pending, rows])
-            if len(run) < TILE:
-                state.pending = deepcopy(run)  # the chunk it is a view of can be freed
-                return
-            state.pending = None
+        """Place checked rows in time and work on the tiles that they complete: all of it or, if it raises, nothing.
+
+        Work is done on a draft. Sums of least squares are too large to be copied for a few rows: then all that can
+        raise comes first, and they are changed in place at the end, where signals are held back.
+        """
+        copied = len(data) >= MANY_ROWS
+        draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
+        draft.tabular = isinstance(data, Transitions) and data.tabular
+        draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0
+        diverged, waiting = None, []
+        with np.errstate(all="ignore"):  # where numbers overflow, a check says so
+            draft.streams, steps = state.streams.place(data)
             try:
-                self._work(state, run)
+                for run in self._runs(draft, steps):
+                    waiting.append(self._prepared(draft, run))
+                    if copied:
+                        self._fold(draft, waiting.pop())
             except DivergenceError as error:
-                sound = (error.step - int(run.clock.step[0])) // TILE * TILE  # back to the edge of the tile it was in
+                diverged, start = error, int(run.clock.step[0])
+                sound = max(error.step - start, 0) // TILE * TILE  # back to the edge of the tile it was in
                 if sound:
-                    self._work(state, run[:sound])
-                state.streams = replace(state.streams, n=int(run.clock.step[0]) - 1 + sound)
-                state.diverged = (str(error), error.step, error.replica)
-                raise
+                    waiting.append(self._prepared(draft, run[:sound]))
+                draft.streams = replace(draft.streams, n=start - 1 + sound)
+                draft.diverged = (str(error), error.step, error.replica)
+            with uninterrupted():
+                try:
+                    for increments in waiting:
+                        self._fold(draft, increments)
+                except BaseException:
+                    state.broken = not copied
+                    raise
+                vars(state).update(vars(draft))
+        if diverged is not None:
+            raise diverged
 
     def settled(self, own: EvaluatorState) -> EvaluatorState:
         """Return the state with the pending rows taken in; the one that is given stays as it is."""
         if own.pending is None:
             return own
-        method = own.method.copy() if isinstance(own.method, LeastSquaresState) else own.method
-        companion = own.companion and own.companion.copy()
-        state = replace(own, method=method, companion=companion, episodes=own.episodes.copy())
-        try:
-            self._work(state, own.pending)
-        except DivergenceError as error:  # the reading is that of the last full tile, and says so
-            state.diverged = (str(error), error.step, error.replica)
+        state = self._copied(own)
+        with np.errstate(all="ignore"):
+            try:
+                self._fold(state, self._prepared(state, own.pending))
+            except DivergenceError as error:  # the reading is that of the last full tile, and says so
+                state.diverged = (str(error), error.step, error.replica)
         return state
 
-    def _work(self, state: EvaluatorState, run: Steps) -> None:
-        """Fold whole tiles (or, for a reading, less than one) into a state."""
-        increments, clock, carry = self.algorithm.increments(run, state.carry)
+    def fingerprints(self, state: EvaluatorState) -> tuple[int, int]:
+        """Return the fingerprint of the outcomes and that of all columns, with the rows that wait."""
+        return _fingerprints(state, state.pending)
+
+    def _copied(self, state: EvaluatorState) -> EvaluatorState:
+        method = state.method.copy() if isinstance(state.method, LeastSquaresState) else state.method
+        companion = state.companion and state.companion.copy()
+        return replace(state, method=method, companion=companion, episodes=state.episodes.copy())
+
+    def _runs(self, draft: EvaluatorState, steps: Steps) -> Iterator[Steps]:
+        """Cut the rows that waited and new ones into runs of whole tiles; what is left over waits."""
+        start, longest = 0, self.run
+        while start < len(steps):
+            waiting = 0 if draft.pending is None else len(draft.pending)
+            whole = (len(steps) - start) // TILE * TILE
+            rows = steps[start : start + (TILE - waiting if waiting or not whole else min(whole, longest))]
+            start += len(rows)
+            run = rows if draft.pending is None else Steps.join([draft.pending, rows])
+            if len(run) < TILE:
+                draft.pending = deepcopy(run)  # the chunk it is a view of can be freed
+                return
+            draft.pending = None
+            yield run
+
+    def _prepared(self, draft: EvaluatorState, run: Steps) -> tuple[Increments, Clock] | None:
+        """Take in whole tiles (or, for a reading, less than one); return what is left to fold into sums."""
+        increments, clock, carry = self.algorithm.increments(run, draft.carry)
+        to_fold = None
         if len(increments):
+            if isinstance(draft.method, LeastSquaresState) or draft.companion is not None:
+                to_fold = self.algorithm.value_form(increments), clock
             if isinstance(self.method, OnlineBootstrap):
-                replicas = cast(BootstrapState, state.method)
-                state.method = self.method.advance(replicas, increments, clock, self.threads)
-                if state.companion is not None:
-                    COMPANION.advance(state.companion, self.algorithm.value_form(increments), clock)
-            else:
-                solved = cast(LeastSquaresState, state.method)
-                self.method.advance(solved, self.algorithm.value_form(increments), clock)
-        state.carry = carry
+                replicas = cast(BootstrapState, draft.method)
+                draft.method = self.method.advance(replicas, increments, clock, self.threads)
+        draft.carry = carry
+        draft.outcomes, draft.fingerprint = _fingerprints(draft, run)
         if isinstance(run.data, Transitions):
-            state.ratios = state.ratios.taking(run.data.ratios, run.data.discounts)
-            state.episodes.add(run)
+            draft.ratios = draft.ratios.taking(run.data.ratios, run.data.discounts)
+            draft.episodes.add(run)
+        return to_fold
+
+    def _fold(self, draft: EvaluatorState, prepared: tuple[Increments, Clock] | None) -> None:
+        """Fold increments into the sums of least squares, in place."""
+        if prepared is not None:
+            if isinstance(self.method, OnlineBootstrap):
+                COMPANION.advance(cast(LeastSquaresState, draft.companion), *prepared)
+            else:
+                self.method.advance(cast(LeastSquaresState, draft.method), *prepared)
+
+
+def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:
+    """Add rows to the fingerprints of a state: that of its outcomes, and that of all columns."""
+    if rows is None:
+        return state.outcomes, state.fingerprint
+    data, clock = rows.data, rows.clock
+    columns: tuple[tuple[Any, ...], tuple[Any, ...]]
+    if isinstance(data, Transitions):
+        columns = (data.rewards, data.discounts), (data.ratios, data.features, data.next_features)
+    else:
+        parts = [(x.index, x.value) if isinstance(x, Sparse) else (x,) for x in (data.u, data.v)]
+        columns = (data.c, *parts[0], *parts[1]), ()
+    outcomes, whole = fingerprints(clock.step, clock.stream, *columns)
+    return combined([state.outcomes, outcomes]), combined([state.fingerprint, whole])
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C and the like: what they do, such as raising KeyboardInterrupt, is done at the end."""
+    held: list[tuple[signal.Signals, Any]] = []
+    usual: dict[signal.Signals, Any] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():  # others are never interrupted
+            for number in (signal.SIGTERM, signal.SIGINT):
+                usual[number] = signal.getsignal(number)
+                if callable(usual[number]):
+                    signal.signal(number, lambda got, frame: held.append((signal.Signals(got), frame)))
+        yield
+    finally:
+        for number, handler in usual.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for number, frame in held:
+            usual[number](number, frame)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_array, as_floats, place, read, short
+from inferl.arrays import as_array, as_floats, is_integer, place, read, short
 from inferl.errors import ContradictionError, DataError, ShapeError
 from inferl.rows import Bools, Floats, Integers, Rows
 
@@ -143,8 +143,8 @@ class Transitions(Rows):
         raise TypeError("Transitions are a chunk, not a sequence; cut them with chunk[start:stop]")
 
     def __getitem__(self, rows: slice | Integers) -> Transitions:
-        if isinstance(rows, int | np.integer):
-            raise ShapeError(f"chunk[{rows}] is no chunk; one row is chunk[{rows}:{rows + 1}]")
+        if is_integer(rows):
+            raise ShapeError(f"chunk[{rows}] is one step, and a chunk is cut with chunk[start:stop]")
         return super().__getitem__(rows)
 
 

@@ -6,16 +6,18 @@ what he sees needs ``anytime``; who speaks of all states in one sentence needs `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log
 
 import numpy as np
 
+from inferl.arrays import is_integer, short
+from inferl.errors import SettingError
 from inferl.interval import Interval, quantile
 from inferl.rows import Floats
 
-__all__ = ["TUNING_TIME", "anytime", "correlated_scores", "simultaneous", "tightest"]
+__all__ = ["TUNING_TIME", "anytime", "correlated_scores", "grown", "simultaneous", "tightest"]
 
 TUNING_TIME = 10_000  # transitions, unless told: where the anytime interval is tightest
 MOST_NUMBERS = 4_000_000  # of the draws behind a simultaneous interval
@@ -31,6 +33,22 @@ def tightest(level: float) -> float:
     for _ in range(100):  # each step takes at least the factor 1 + x out of the error
         x = log(1 + x) + 2 * log(1 / (1 - level))
     return x
+
+
+def grown(information: Callable[[int], float], n: int, tuning_time: int) -> float:
+    """Return the information of n transitions, relative to that of the tuning time.
+
+    >>> grown(lambda n: float(n), 500, tuning_time=1000)
+    0.5
+    """
+    if not is_integer(tuning_time) or tuning_time < 1:
+        raise SettingError(f"tuning_time is {short(tuning_time)}; it is a number of transitions, at least 1")
+    tuned = information(int(tuning_time))
+    if tuned <= 0:
+        raise SettingError(
+            f"tuning_time is {tuning_time}, when nothing has been averaged yet (a burn-in); give a later one"
+        )
+    return information(n) / tuned
 
 
 def anytime(interval: Interval, grown: float) -> Interval:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, single, transitions_of
-from inferl.errors import DataError, SettingError, TargetError
+from inferl.algorithms.base import Algorithm, Carry, count, single, transitions_of
+from inferl.errors import DataError, TargetError
 from inferl.increments import Increments
 from inferl.rows import Floats
 from inferl.streams import Clock, Steps
@@ -41,10 +41,8 @@ class AverageReward(Algorithm):
     features_seen: int
 
     def __init__(self, n_features: int) -> None:
-        if n_features < 1:
-            raise SettingError(f"AverageReward needs at least one feature, not {n_features}")
         object.__setattr__(self, "dimension", 1)
-        object.__setattr__(self, "features_seen", int(n_features))
+        object.__setattr__(self, "features_seen", count(n_features, "AverageReward"))
 
     def __repr__(self) -> str:
         return f"AverageReward({self.features_seen})"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl.arrays import is_integer, is_number, short
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 from inferl.increments import Increments
 from inferl.rows import Floats, Integers, lengthened
@@ -14,7 +15,7 @@ from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
 from inferl.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
 
-__all__ = ["Algorithm", "Carry", "room", "single", "transitions_of"]
+__all__ = ["Algorithm", "Carry", "check_setting", "count", "room", "single", "transitions_of"]
 
 Carry = dict[str, Any]  # what is kept between steps: arrays with one row a stream, or rows that wait
 
@@ -26,8 +27,7 @@ class Algorithm:
     dimension: int
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise SettingError(f"{type(self).__name__} needs at least one feature, not {self.dimension}")
+        object.__setattr__(self, "dimension", count(self.dimension, type(self).__name__))
 
     @property
     def n_parameters(self) -> int:
@@ -58,6 +58,11 @@ class Algorithm:
     def delayed(self) -> bool:
         """Whether a step's increment waits for later steps."""
         return False
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether `check` asks for more than valid rows with features of the right length."""
+        return type(self).check is not Algorithm.check
 
     @property
     def recursive(self) -> bool:
@@ -138,6 +143,27 @@ class Algorithm:
         """Return phi and dphi = phi - g phi'."""
         phi = self.vectors(data.features)
         return phi, subtract_scaled(phi, self.vectors(data.next_features), data.discounts)
+
+
+def count(number: Any, who: str) -> int:
+    """Read a number of features; a user may hand in the features themselves.
+
+    >>> count(np.int64(3), "TD")
+    3
+    """
+    if not is_integer(number):
+        dimension = getattr(number, "dimension", None)
+        hint = f": {who}({dimension}), or features.dimension" if isinstance(dimension, int) else ""
+        raise SettingError(f"{who} takes the number of features, not {short(number)}{hint}")
+    if number < 1:
+        raise SettingError(f"{who} needs at least one feature, not {number}")
+    return int(number)
+
+
+def check_setting(name: str, value: Any, low: float, high: float, remedy: str) -> None:
+    """Refuse a setting that is no number between two bounds, both of which it may be."""
+    if not (is_number(value) and low <= value <= high):
+        raise SettingError(f"{name} is {short(value)}; {remedy}")
 
 
 def transitions_of(steps: Steps) -> Transitions:

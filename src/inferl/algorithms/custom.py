@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, count, transitions_of
+from inferl.arrays import short
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.increments import FieldFunction, FieldIncrements, Increments
 from inferl.rows import Floats, Integers
@@ -39,8 +40,7 @@ class Linear(Algorithm):
         """Refuse data of another kind or dimension."""
         if not isinstance(data, Increments):
             raise ShapeError("Linear takes Increments, for example Increments.dense(matrix, vector), not Transitions")
-        if data.n_parameters != self.dimension:
-            raise ShapeError(f"the increments have {data.n_parameters} parameters, but this is {self}")
+        data.check(self.dimension)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Field(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n_features", self.n_features or self.dimension)
+        if not callable(self.function):
+            raise SettingError(f"the function of Field is {short(self.function)}, which cannot be called")
+        object.__setattr__(self, "n_features", count(self.n_features or self.dimension, "Field"))
 
     @property
     def affine(self) -> bool:
@@ -90,7 +92,10 @@ class Stack(Algorithm):
     parts: tuple[Algorithm, ...]
 
     def __init__(self, *parts: Algorithm) -> None:
-        if not parts or any(isinstance(part, Linear | Field | Stack) for part in parts):
+        given: tuple[object, ...] = parts
+        if not parts or not all(isinstance(part, Algorithm) for part in given):
+            raise SettingError(f"Stack takes algorithms, such as TD(64); not {', '.join(map(short, given)) or 'none'}")
+        if any(isinstance(part, Linear | Field | Stack) for part in parts):
             raise SettingError("Stack takes algorithms that make increments of transitions; not Linear, Field or Stack")
         if len({part.n_features for part in parts}) > 1:
             raise SettingError(f"Stack needs algorithms on the same features: {parts}")
@@ -151,6 +156,11 @@ class Stack(Algorithm):
         """Extend each part's share of targets (k, d) by its zeros."""
         shares = np.split(target, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
         return np.concatenate([part.pad(share) for part, share in zip(self.parts, shares, strict=True)], axis=1)
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether any part does."""
+        return any(part.checks_rows for part in self.parts)
 
     @property
     def recursive(self) -> bool:

@@ -15,16 +15,16 @@ are 0 if the features are right and have smaller errors than the gap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl import kernels
-from inferl.algorithms.base import Algorithm, Carry, room, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, count, room, transitions_of
 from inferl.algorithms.td import TD
-from inferl.errors import SettingError, ShapeError
+from inferl.arrays import as_array
+from inferl.errors import InputError, SettingError, ShapeError
 from inferl.increments import Increments, unexplained
 from inferl.rows import Bools, Floats, Integers, Rows, lengthened, shared
 from inferl.streams import Clock, Steps
@@ -65,9 +65,9 @@ class DoublyRobust(Algorithm):
     start: int | tuple[float, ...] | None
 
     def __init__(self, base: TD | int, start: ArrayLike | None = None) -> None:
-        base = TD(int(base)) if isinstance(base, Integral) else base
-        if not isinstance(base, TD):
+        if isinstance(base, Algorithm) and not isinstance(base, TD):
             raise SettingError(f"DoublyRobust takes TD, or the number of features; not {base}")
+        base = base if isinstance(base, TD) else TD(count(base, "DoublyRobust"))
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "start", _as_start(start, base))
         object.__setattr__(self, "dimension", base.dimension + len(OUTPUTS))
@@ -89,6 +89,11 @@ class DoublyRobust(Algorithm):
     def sparse(self) -> bool:
         """As TD."""
         return self.base.sparse
+
+    @property
+    def checks_rows(self) -> bool:
+        """As TD: the kind of the start is settled by the first row."""
+        return self.base.checks_rows
 
     @property
     def recursive(self) -> bool:
@@ -313,11 +318,14 @@ def _as_start(start: Any, base: TD) -> int | tuple[float, ...] | None:
     """Read a start: a row number, or the features of a state."""
     if start is None:
         return None
-    array = np.asarray(start)
+    try:
+        array = as_array("start", start)
+    except InputError as error:
+        raise SettingError(str(error)) from None
     if array.ndim == 0 and np.issubdtype(array.dtype, np.integer) and 0 <= int(array) < base.dimension:
         return int(array)
     if array.shape != (base.dimension,) or not np.isfinite(array.astype(np.float64)).all():
-        raise SettingError(f"start is {start!r}; give a row number of the table, or {base.dimension} features")
+        raise SettingError(f"start is {start!r:.80}; give a row number of the table, or {base.dimension} features")
     return tuple(array.astype(np.float64).tolist())
 
 

@@ -11,14 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, single, transitions_of
-from inferl.errors import SettingError
+from inferl.algorithms.base import Algorithm, Carry, check_setting, single, transitions_of
 from inferl.increments import GradientIncrements, Increments
 from inferl.rows import Floats
 from inferl.streams import Clock, Steps
 from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract
 
 __all__ = ["GTD", "GTD2", "TDC"]
+
+SMALLEST, LARGEST = np.finfo(np.float64).tiny, np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ class _Gradient(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.auxiliary_step > 0:
-            raise SettingError(f"auxiliary_step is {self.auxiliary_step}; it must be positive")
+        check_setting("auxiliary_step", self.auxiliary_step, SMALLEST, LARGEST, "it must be positive, and finite")
 
     @property
     def n_parameters(self) -> int:

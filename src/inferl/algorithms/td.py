@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, room, single, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, check_setting, room, single, transitions_of
+from inferl.arrays import is_integer, short
 from inferl.errors import DataError, SettingError
 from inferl.increments import Increments
+from inferl.kernels import LARGEST
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
@@ -86,7 +88,7 @@ class EmphaticTD(Algorithm):
         for t, slot in enumerate(steps.clock.slot.tolist()):
             follow_on = 1.0 if steps.first[t] else follow[slot] + 1.0
             emphasis[t] = self.trace + (1.0 - self.trace) * follow_on
-            follow[slot] = data.ratios[t] * data.discounts[t] * follow_on
+            follow[slot] = min(data.ratios[t] * data.discounts[t] * follow_on, LARGEST)
         u = _traces(dense(phi), emphasis, data.ratios, self.trace * data.discounts, steps, decayed)
         return (
             single(u, dense(dphi), data.rewards, phi),
@@ -114,8 +116,8 @@ class NStepTD(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n < 1:
-            raise SettingError(f"n is {self.n}; a window has at least one step")
+        if not is_integer(self.n) or self.n < 1:
+            raise SettingError(f"n is {short(self.n)}; a window has at least one step, and a whole number of them")
 
     @property
     def delayed(self) -> bool:
@@ -135,7 +137,7 @@ class NStepTD(Algorithm):
             inside = start + i <= end[start]
             row = order[np.minimum(start + i, len(order) - 1)]
             reward += np.where(inside, discount * data.rewards[row], 0.0)
-            ratio *= np.where(inside, data.ratios[row], 1.0)
+            ratio = np.minimum(ratio * np.where(inside, data.ratios[row], 1.0), LARGEST)
             discount *= np.where(inside, data.discounts[row], 1.0)
         first_row, last_row = order[start], order[end[start]]
         emitted = np.lexsort((first_row, last_row))  # in the order in which windows close
@@ -179,8 +181,7 @@ class QEvaluation(Algorithm):
 
 
 def _check_trace(trace: float) -> None:
-    if not 0 <= trace <= 1:
-        raise SettingError(f"trace is {trace}; lambda lies in [0, 1]")
+    check_setting("trace", trace, 0, 1, "lambda lies in [0, 1]")
 
 
 def _traces(phi: Floats, emphasis: Floats, ratios: Floats, decay: Floats, steps: Steps, decayed: Floats) -> Floats:
@@ -193,6 +194,8 @@ def _traces(phi: Floats, emphasis: Floats, ratios: Floats, decay: Floats, steps:
         if steps.first[t]:
             decayed[slot] = 0.0
         z[t] = ratios[t] * (decayed[slot] + emphasis[t] * phi[t])
+        if ratios[t] > 1:  # products of ratios may grow beyond all bounds, and 0 times infinity is no number
+            np.clip(z[t], -LARGEST, LARGEST, out=z[t])
         decayed[slot] = decay[t] * z[t]
     return z
 
