@@ -1,6 +1,9 @@
-"""Units: an interval of least squares does not depend on what features and rewards are measured in."""
+"""Units: what features and rewards are measured in changes no interval of least squares, and hides in no other."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ from hypothesis import strategies as st
 
 import inferl
 from inferl.algorithms import Algorithm
-from inferl.baselines import offline_bootstrap
+from inferl.baselines import monte_carlo, offline_bootstrap, per_decision, save
+from inferl.diagnostics import Check
+from inferl.errors import DivergenceError
 from inferl.interval import Interval
 from inferl.rows import Floats
 
@@ -66,6 +71,7 @@ def asked(algorithm: Algorithm, factors: Floats) -> Floats:
     return np.r_[target, 0 * target] if isinstance(algorithm, inferl.Stack) else target
 
 
+BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(0.5), 20)
 powers = st.floats(-8, 8)
 
 
@@ -132,3 +138,161 @@ def test_platelets_may_be_counted_one_by_one(unit: float) -> None:
     evaluator = inferl.Evaluator(inferl.TD(3)).update(inferl.Transitions(phi[:-1], reward, phi[1:], 0.9))
     exact = 10 * (0.25 * 4 + 0.1 * 2.5)  # independent rows: each is worth its mean reward, 10 times
     assert exact in evaluator.interval(phi.mean(axis=0), level=0.999)
+
+
+# The bootstrap: a step size is measured in the units of the features, so only rewards may change theirs.
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@settings(max_examples=5, deadline=None)
+@given(
+    power=powers,
+    kind=st.sampled_from(["percentile", "basic", "normal", "anytime"]),
+    clock=st.sampled_from(["step", "episode", inferl.Blocks()]),
+    average=st.sampled_from(["linear", "uniform", inferl.BurnIn(100)]),
+)
+def test_a_factor_on_rewards_is_one_on_the_bootstraps_interval_and_changes_no_check(
+    name: str, power: float, kind: str, clock: Any, average: Any
+) -> None:
+    algorithm, reward = ALGORITHMS[name], 10.0**power
+    columns = steps(500, 0, ratios=name != "QEvaluation")
+    method = inferl.OnlineBootstrap(inferl.Polynomial(0.5, cap=0.1), 20, inferl.Multipliers(clock=clock), average)
+    found = []
+    for own in (1.0, reward):
+        evaluator = inferl.Evaluator(algorithm, method).update(scaled(columns, np.ones(D), own))
+        target = asked(algorithm, np.ones(D))
+        found.append((evaluator.interval(target, kind=kind), evaluator.report(target, kind=kind).checks))
+    (one, checks), (other, others) = found
+    same(one, other, reward)
+    assert [(check.name, check.status) for check in checks] == [(check.name, check.status) for check in others]
+    for check, again in zip(checks, others, strict=True):
+        if check.value is not None and check.name != "range":  # which is in the units of the rewards
+            assert again.value == pytest.approx(check.value, rel=1e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(power=powers)
+def test_a_factor_on_rewards_is_one_on_the_bootstraps_interval_of_a_table(power: float) -> None:
+    rng, reward = np.random.default_rng(0), 10.0**power
+    state, pay = rng.integers(5, size=1001), rng.normal(size=1000)
+    method = inferl.OnlineBootstrap(inferl.Polynomial(5.0), 20)
+    one, other = (
+        inferl.Evaluator(inferl.TD(5), method).update(inferl.Transitions(state[:-1], pay * r, state[1:], 0.9))
+        for r in (1, reward)
+    )
+    same(one.interval(2), other.interval(2), reward)
+    assert [c.status for c in one.report(2).checks] == [c.status for c in other.report(2).checks]
+
+
+@pytest.mark.parametrize("reward", [1e-8, 1e8])
+def test_a_replica_that_diverges_does_so_in_any_unit_of_rewards(reward: float) -> None:
+    """A slow column without a mean, whose unit keeps the step size at its cap."""
+    columns, factors, found = steps(3000, 0, False), np.array([1.0, 1e3, 1.0]), []
+    for own in (1.0, reward):
+        evaluator = inferl.Evaluator(inferl.TD(D, trace=0.5), BOOTSTRAP)
+        with pytest.raises(DivergenceError) as caught:
+            evaluator.update(scaled(columns, factors, own))
+        found.append((caught.value.step, caught.value.replica))
+        (check,) = (check for check in evaluator.report([1.0, 0.0, 3.0]).checks if check.name == "divergence")
+        assert check.failed
+        assert "features 0 and 2 are up to" in check.words
+    assert found[0] == found[1]
+
+
+def convergence(method: Any, factors: Floats, n: int = 3000, algorithm: Algorithm | None = None) -> Check:
+    algorithm = algorithm or inferl.TD(D)
+    evaluator = inferl.Evaluator(algorithm, method).update(scaled(steps(n, 0, False), factors, 1.0))
+    target = asked(algorithm, factors) * ([1, 1, 0] if algorithm.dimension == D else [1, 1, 0, 0, 0, 0])
+    (check,) = (check for check in evaluator.report(target).checks if check.name == "convergence")
+    return check
+
+
+@pytest.mark.parametrize("algorithm", [inferl.TD(D), inferl.TDC(D), inferl.TD(D, trace=0.5)])
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3, 1e6])
+def test_features_of_very_different_size_fail_a_check_that_names_them(algorithm: Algorithm, unit: float) -> None:
+    check = convergence(BOOTSTRAP, np.array([unit, 1.0, 1.0]), algorithm=algorithm)
+    assert check.failed
+    assert ("feature 0 is" if unit < 1 else "features 1 and 2 are up to") in check.words
+    assert ("times smaller than feature 2" if unit < 1 else "times smaller than feature 0") in check.words
+    assert "features.Scaled" in check.remedy
+    assert "LeastSquares" in check.remedy
+
+
+def test_both_policies_of_a_stack_have_the_same_features() -> None:
+    both = inferl.Stack(inferl.TD(D), inferl.TD(D, trace=0.5))
+    check = convergence(BOOTSTRAP, np.array([1e4, 1.0, 1.0]), algorithm=both)
+    assert check.failed
+    assert "features 1 and 2 are up to" in check.words
+
+
+def test_without_a_companion_features_of_very_different_size_are_named_all_the_same() -> None:
+    alone = replace(BOOTSTRAP, companion=False)
+    check = convergence(alone, np.array([1e4, 1.0, 1.0]))
+    assert check.status == "not available"
+    assert "features 1 and 2 are up to" in check.words
+    assert "smaller" not in convergence(alone, np.ones(D)).words
+
+
+@pytest.mark.parametrize("unit", [1e4, 1e6])
+def test_rows_that_a_step_size_throws_about_have_not_arrived(unit: float) -> None:
+    """They are near to the solution in standard errors, which are 100 times too large."""
+    check = convergence(BOOTSTRAP, np.array([1.0, unit, 1.0]))
+    assert check.failed
+    assert "times that of least squares" in check.words
+    assert "features 0 and 2 are up to" in check.words
+
+
+def test_features_of_similar_size_are_not_blamed_for_a_step_size_that_is_too_small() -> None:
+    check = convergence(replace(BOOTSTRAP, step_size=inferl.Polynomial(1e-4)), np.ones(D))
+    assert check.failed
+    assert "smaller" not in check.words
+    assert "larger step size" in check.remedy
+
+
+# What people compare with.
+
+
+@pytest.mark.parametrize("weighted", [None, False, True])
+@settings(max_examples=10, deadline=None)
+@given(exponents=st.tuples(powers, powers, powers), power=powers)
+def test_mean_returns_do_not_depend_on_units(
+    weighted: bool | None, exponents: tuple[float, float, float], power: float
+) -> None:
+    factors, reward = 10.0 ** np.array(exponents), 10.0**power
+    columns = steps(1000, 0, ratios=weighted is not None)
+    columns["ratios"] = 1 + (columns["ratios"] - 1) / 10
+    found = [
+        monte_carlo(data) if weighted is None else per_decision(data, weighted=weighted)
+        for data in (scaled(columns, np.ones(D), 1.0), scaled(columns, factors, reward))
+    ]
+    same(found[0], found[1], reward)
+    assert found[0].notes == found[1].notes
+
+
+@settings(max_examples=10, deadline=None)
+@given(exponents=st.tuples(powers, powers, powers), power=powers)
+def test_save_does_not_depend_on_units(exponents: tuple[float, float, float], power: float) -> None:
+    factors, reward = 10.0 ** np.array(exponents), 10.0**power
+    columns = steps(1000, 0, ratios=False)
+    one = save(scaled(columns, np.ones(D), 1.0), asked(inferl.TD(D), np.ones(D)))
+    other = save(scaled(columns, factors, reward), asked(inferl.TD(D), factors))
+    same(one, other, reward)
+
+
+@pytest.mark.parametrize("unit", ["episode", "transition", 25])
+@settings(max_examples=5, deadline=None)
+@given(power=powers)
+def test_a_factor_on_rewards_is_one_on_a_replay(unit: str | int, power: float) -> None:
+    columns, reward = steps(600, 0, True), 10.0**power
+    found = [
+        offline_bootstrap(
+            scaled(columns, np.ones(D), r),
+            inferl.TD(D),
+            inferl.Polynomial(0.5),
+            [1.0, 0.5, 3.0],
+            unit=unit,
+            n_resamples=40,
+        )
+        for r in (1.0, reward)
+    ]
+    same(found[0], found[1], reward)

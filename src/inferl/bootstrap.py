@@ -21,10 +21,12 @@ import numpy as np
 from inferl import kernels
 from inferl.effective_blocks import EffectiveBlocks
 from inferl.errors import DivergenceError, KindError, SettingError
+from inferl.increments import FieldIncrements
 from inferl.interval import Interval, basic, normal, percentile, quantile
 from inferl.kernels import Foldable
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
+from inferl.score_blocks import ScoreBlocks
 from inferl.step_sizes import Polynomial, StepSize
 from inferl.streams import TILE, Clock
 
@@ -53,6 +55,8 @@ class BootstrapState:
     n: int  # increments folded
     scale: float  # largest parameter that row 0 ever had at a tile's edge
     blocks: EffectiveBlocks | None  # None if every step has its own multiplier
+    size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; of a table none
+    scores: ScoreBlocks | None = None  # of a nonlinear recursion
 
 
 class BootstrapReading(NamedTuple):
@@ -87,7 +91,8 @@ class OnlineBootstrap:
     seed
         Key of the multipliers. Two evaluators with one seed are coupled.
     companion
-        Keep least-squares sums beside the rows, for the checks of convergence and dependence.
+        Keep least-squares sums beside the rows, for the checks of convergence and dependence; of a `Field`, which has
+        none, sums of its scores, for dependence only.
     first_replica
         Number of the first replica, for sharding replicas over several evaluators.
 
@@ -134,15 +139,31 @@ class OnlineBootstrap:
 
     def advance(self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int = 1) -> BootstrapState:
         """Fold whole tiles of increments into the rows; the old state stays as it is."""
+        if isinstance(increments, FieldIncrements) and len(increments) > TILE:  # epochs of the scores end at tile edges
+            for start in range(0, len(increments), TILE):
+                rows = slice(start, start + TILE)
+                state = self.advance(state, increments[rows], clock[rows], threads)
+            return state
         after, largest = self._folded(state, increments, clock, threads)
         scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
         most = largest.max(axis=1)
         sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
         if not sound.all():
             tile = int(np.argmin(sound))
-            rows = np.flatnonzero(_exploded(largest[tile], scale[tile]))
-            self._refuse_divergence(state, increments, clock, tile, rows)
-        return replace(after, scale=float(scale[-1]))
+            exploded = np.flatnonzero(_exploded(largest[tile], scale[tile]))
+            self._refuse_divergence(state, increments, clock, tile, exploded)
+        size = increments.sizes()
+        if len(state.size):
+            size = np.maximum(state.size, size)
+        return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
+
+    def _scored(self, after: BootstrapState, increments: Foldable, clock: Clock) -> ScoreBlocks | None:
+        """Take in the scores of a tile of a nonlinear recursion."""
+        if not isinstance(increments, FieldIncrements) or not self.companion:
+            return None
+        scores = after.scores or ScoreBlocks(np.zeros(len(after.iterate)))
+        scores = scores.taking(increments, clock)
+        return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
 
     def _folded(
         self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int
@@ -155,7 +176,8 @@ class OnlineBootstrap:
         draws = kernels.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.stream)
         largest = kernels.fold(iterate, lag, increments, step_size, masses[:-1], draws, threads)
         blocks = state.blocks and state.blocks.taking(clock.slot, tick, np.diff(masses))
-        return BootstrapState(iterate, lag, state.n + len(increments), state.scale, blocks), largest
+        after = replace(state, iterate=iterate, lag=lag, n=state.n + len(increments), blocks=blocks)
+        return after, largest
 
     def mass(self, n: Integers) -> Floats:
         """Sum of the averaging weights of the first n steps."""
@@ -176,14 +198,16 @@ class OnlineBootstrap:
 
         The spread of K blocks about their own mean is short by (K - 1) / K; the deviations make up for it.
         """
-        mass = float(self.mass(np.array(state.n)))
-        average = state.iterate - state.lag / mass if mass > 0 else state.iterate
-        seen = targets @ average  # (k, B + 1)
+        seen = targets @ self._averages(state)  # (k, B + 1)
         deviations = (seen[:, 1:] - seen[:, :1]).T / self.multipliers.deviation
         freedom = np.inf if state.blocks is None else max(state.blocks.number - 1, 0.0)
         if 0 < freedom < np.inf:
             deviations = deviations * np.sqrt((freedom + 1) / freedom)
         return BootstrapReading(seen[:, 0], deviations, freedom, state.n)
+
+    def _averages(self, state: BootstrapState) -> Floats:
+        mass = float(self.mass(np.array(state.n)))
+        return state.iterate - state.lag / mass if mass > 0 else state.iterate
 
     def interval(self, reading: BootstrapReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""

@@ -7,17 +7,18 @@ with the interval as a note.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
-from inferl.bootstrap import BootstrapReading, OnlineBootstrap
+from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.episodes import EpisodeSummary
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
 from inferl.ratios import RatioSummary
-from inferl.rows import Floats
+from inferl.rows import Bools, Floats
+from inferl.score_blocks import ScoreBlocks
 from inferl.tiles import EvaluatorState
 
 __all__ = ["Check", "Misfit", "Report", "checks"]
@@ -30,7 +31,10 @@ MANY_DECISIVE = 100  # where the estimate is too rough to be told
 FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
+MOST_NAMED = 4  # features in a sentence
 UNIDENTIFIED = 1e-3
+TOO_WIDE = 3  # times the standard error of least squares; a bootstrap that has arrived shows at most 1.15 times as much
+FAR_APART = 10  # sizes of features; a step size that suits one then moves the other 100 times too slowly
 ROUNDING = 1e-9  # of a value
 MATTERS = 0.5  # standard errors by which an estimate may be off: of 95 % intervals 92 % still hold
 BEYOND = 0.02  # weight of the starts that may lie where no data are
@@ -159,20 +163,23 @@ def checks(
     `about` says what kind of question was asked (see `Targets`): what harms one answer may not harm another.
     """
     if isinstance(method, OnlineBootstrap):
-        arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average))
+        replicas = cast(BootstrapState, state.method)
+        units = unequal_features(replicas.size, algorithm.n_features)
+        arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average), units)
         allowed_for = method.multipliers.clock != "step"
+        scores = replicas.scores
     else:
         arrived = Check("convergence", "passed", "least squares solves the equation exactly")
-        allowed_for = method.blocks == "dyadic"
+        allowed_for, scores, units = method.blocks == "dyadic", None, ""
     by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
     visits = _visits(algorithm)
     carried = state.episodes if by_returns and not visits else None
     beyond = state.episodes.share_of_visits if visits else state.episodes.share_beyond
     of_values = not isinstance(algorithm, AverageReward | Field | Linear)  # whose solution is no value
     made = (
-        divergence(state.diverged and state.diverged[0]),
+        divergence(state.diverged and state.diverged[0], units),
         arrived,
-        dependence(solved, allowed_for),
+        dependence(solved if scores is None else scores, allowed_for),
         length(interval, reading, solved),
         rarity(solved),
         ratios(state.ratios, isinstance(algorithm, EmphaticTD), carried),
@@ -280,11 +287,11 @@ def _signed(value: float, error: float) -> str:
     return f"{value:+.{digits}f} ± {error:.{digits}f}"
 
 
-def divergence(message: str | None) -> Check:
-    """Whether a row of the bootstrap has exploded."""
+def divergence(message: str | None, units: str = "") -> Check:
+    """Whether a row of the bootstrap has exploded; `units` says which features are far too small beside others."""
     if message is None:
         return Check("divergence", "passed", "all rows are finite")
-    return Check("divergence", "failed", message)
+    return Check("divergence", "failed", f"{message}; {units}" if units else message)
 
 
 def identification(reading: LeastSquaresReading | None) -> Check:
@@ -306,49 +313,91 @@ def identification(reading: LeastSquaresReading | None) -> Check:
     )
 
 
-def convergence(estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str) -> Check:
-    """Whether the bootstrap has arrived: its distance to the least-squares solution, in standard errors."""
+def unequal_features(size: Floats, n_features: int) -> str:
+    """Name the features that are so much smaller than the largest one that no step size suits both.
+
+    >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # one was never seen
+    'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no step size suits them all'
+    """
+    if len(size) == 0 or len(size) % n_features:
+        return ""
+    size = size.reshape(-1, n_features).max(axis=0)  # of a Stack, whose parts see the same features
+    largest = int(np.argmax(size))
+    small = np.flatnonzero((size > 0) & (FAR_APART * size <= size[largest]))
+    if not len(small):
+        return ""
+    smallest = float(size[small].min())
+    named = [str(k) for k in small[:MOST_NAMED].tolist()]
+    if len(small) > MOST_NAMED:
+        named[-1] = f"{len(small) - MOST_NAMED + 1} others"
+    who = f"feature {named[0]} is" if len(named) == 1 else f"features {', '.join(named[:-1])} and {named[-1]} are up to"
+    return (
+        f"{who} {size[largest] / smallest:.3g} times smaller than feature {largest} ({smallest:.3g} beside "
+        f"{size[largest]:.3g}), so no step size suits {'both' if len(named) == 1 else 'them all'}"
+    )
+
+
+def convergence(
+    estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str, units: str
+) -> Check:
+    """Whether the bootstrap has arrived: its distance to the least-squares solution, and its own standard error.
+
+    Rows that a step size throws about are far from each other, and so never far from the solution in their own
+    standard errors. `units` says which features are far too small for the step size, if any.
+    """
     name = "convergence"
     if solved is None:
-        return Check(name, "not available", "no least-squares sums are kept beside the bootstrap")
+        words = "no least-squares sums are kept beside the bootstrap"
+        return Check(name, "not available", f"{words}; {units}" if units else words)
     distance = np.abs(solved.estimate - estimate)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
     most = 1.5 if average == "linear" else 0.5
     if not np.isfinite(gap):
         return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
-    if gap <= most:
+    known = solved.standard_error > 0
+    wider = float(np.max(standard_error[known] / solved.standard_error[known], initial=0.0))
+    if gap <= most and wider <= TOO_WIDE:
         return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
-    return Check(
-        name,
-        "failed",
-        f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine): "
-        "it has not arrived",
-        gap,
-        "use a larger step size, more data, or LeastSquares",
-    )
+    if gap > most:
+        words = (
+            f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine)"
+        )
+        value, remedy = gap, "use a larger step size, more data, or LeastSquares"
+    else:
+        words = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
+        value, remedy = wider, "use more data, a smaller step size or cap, or LeastSquares"
+    if units:
+        remedy = "bring the features to one size, as features.Scaled does, or use LeastSquares, which does not mind"
+    return Check(name, "failed", "; ".join(filter(None, [f"{words}: it has not arrived", units])), value, remedy)
 
 
-def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
+def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: bool) -> Check:
     """Whether scores depend on each other over time more than the interval allows for.
 
     Every block length that has enough blocks may object, not only those that an interval rests on: noise can hide a
-    slow growth from the rule that chooses.
+    slow growth from the rule that chooses. Of a nonlinear recursion the scores of any parameter may.
     """
+    from scipy.special import ndtr, ndtri
+
     name = "dependence"
-    if reading is None or reading.levels is None:
+    if isinstance(reading, ScoreBlocks):
+        blocks, rate, unit = reading.blocks, reading.rate(), "steps"
+        noisy: Bools | bool = True
+        many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
+    elif reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept")
-    levels = reading.levels
-    if levels.blocks[0] < FEWEST_BLOCKS:
-        return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {reading.unit} so far")
-    heard = levels.blocks >= FEWEST_BLOCKS
-    noisy = (levels.rate[0] > 0) & (reading.standard_error > 0)
-    at_zero = np.where(noisy, levels.rate[0], np.inf)  # no noise, no dependence
-    ratio = np.sqrt(levels.rate[heard] / at_zero)  # (levels, targets)
-    excess = ratio / (1 + 3 / np.sqrt(2 * levels.blocks[heard]))[:, None]
+    else:
+        blocks, rate, unit = reading.levels.blocks, reading.levels.rate, reading.unit
+        noisy, many = reading.standard_error > 0, 3.0
+    if not len(blocks) or blocks[0] < FEWEST_BLOCKS:
+        return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {unit} so far")
+    heard = blocks >= FEWEST_BLOCKS
+    at_zero = np.where((rate[0] > 0) & noisy, rate[0], np.inf)  # no noise, no dependence
+    ratio = np.sqrt(rate[heard] / at_zero)  # (levels, targets)
+    excess = ratio / (1 + many / np.sqrt(2 * blocks[heard]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     value = float(ratio[worst])
-    unit = reading.unit
     seen = f"blocks of {2 ** int(worst[0])} {unit} show a standard error {value:.2f} times that of single {unit}"
     if worst[0] == 0:
         seen = f"no longer blocks show a larger standard error than single {unit}"
@@ -361,7 +410,8 @@ def dependence(reading: LeastSquaresReading | None, allowed_for: bool) -> Check:
         "failed",
         f"{seen}: the interval is too narrow",
         value,
-        'use LeastSquares("dyadic"), or multipliers with Blocks() as their clock',
+        "use multipliers with Blocks() as their clock"
+        + ("" if isinstance(reading, ScoreBlocks) else ', or LeastSquares("dyadic")'),
     )
 
 

@@ -130,6 +130,11 @@ class Increments(Rows):
             return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
         return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
 
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (p,); of one-hot ones, which have no units, none."""
+        u = self.u
+        return np.zeros(0) if isinstance(u, Sparse) else np.maximum(u.max(axis=(0, 1)), -u.min(axis=(0, 1)))
+
     def numbers(self) -> int:
         """How many numbers it takes to store these rows."""
         return stored_numbers(self.u) + stored_numbers(self.v)
@@ -288,6 +293,10 @@ class GradientIncrements(Rows):
         damping = np.repeat([0.0, self.form.damping()], self.form.dimension)
         return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (d,); of one-hot ones none."""
+        return np.zeros(0) if isinstance(self.phi, Sparse) else np.abs(self.phi).max(axis=0)
+
 
 class Transition(NamedTuple):
     """One step, as a nonlinear field sees it."""
@@ -318,3 +327,7 @@ class FieldIncrements(Rows):
         if change.shape != theta.shape:
             raise ShapeError(f"the function returned shape {change.shape} for parameters {theta.shape}: one row a row")
         return change
+
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (d,); of a table none."""
+        return np.zeros(0) if self.data.tabular else np.abs(self.data.features).max(axis=0)

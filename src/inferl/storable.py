@@ -14,6 +14,7 @@ from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import Blocks, Multipliers
 from inferl.occupancy import Occupancy
 from inferl.ratios import RatioSummary
+from inferl.score_blocks import ScoreBlocks
 from inferl.sparse_blocks import SparseCascade
 from inferl.step_sizes import Constant, Polynomial
 from inferl.streams import Clock, Steps, Streams
@@ -26,7 +27,7 @@ __all__ = ["STORABLE"]
 
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
-    *(OnlineBootstrap, BootstrapState, EffectiveBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
+    *(OnlineBootstrap, BootstrapState, EffectiveBlocks, ScoreBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
     *(
         LeastSquares,
         LeastSquaresState,

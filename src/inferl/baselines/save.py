@@ -7,12 +7,11 @@ from numpy.typing import ArrayLike
 
 from inferl.errors import DataError, ShapeError
 from inferl.interval import Interval, check_level, normal
+from inferl.least_squares import UNIDENTIFIED
+from inferl.solving import Factored
 from inferl.transitions import Transitions
 
 __all__ = ["save"]
-
-SINGULAR = 1e-10  # relative size of a direction that the data say nothing of
-OUTSIDE = 0.01  # share of a target in such directions above which there is no interval
 
 
 def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
@@ -53,15 +52,12 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     if targets.ndim != 2 or targets.shape[1] != psi.shape[1]:
         raise ShapeError(f"target has shape {np.shape(target)}, but features have length {psi.shape[1]}")
     difference = psi - data.discounts[:, None] * data.next_features
-    left, sizes, right = np.linalg.svd(psi.T @ difference / n)
-    kept = sizes > SINGULAR * sizes.max(initial=0.0)
-    inverse = (right[kept].T / sizes[kept]) @ left[:, kept].T
-    beta = inverse @ (psi.T @ data.rewards) / n
+    factored = Factored(psi.T @ difference / n, np.abs(difference).max(axis=0))
+    beta = factored.solve(psi.T @ data.rewards / n)
     error = data.rewards - difference @ beta
-    rows = targets @ inverse  # U' Sigma^-1
+    rows, unknown, length = factored.influence(targets)  # U' Sigma^-1
     spread = np.sqrt(np.mean((error[:, None] * (psi @ rows.T)) ** 2, axis=0) / n)
-    length = np.maximum(np.linalg.norm(targets, axis=1), np.finfo(float).tiny)
-    lost = np.linalg.norm(targets - targets @ right[kept].T @ right[kept], axis=1) / length > OUTSIDE
+    lost = unknown > UNIDENTIFIED * length
     spread = np.where(lost, np.inf, spread)
     estimate = targets @ beta
     lower, upper = normal(estimate, spread, level)
