@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from inferl.experiments import pong_page, sepsis_page
 from inferl.experiments.drawing import draw
 from inferl.experiments.machinery import Result
-from inferl.experiments.summaries import select
+from inferl.experiments.summaries import LEVEL, select, slope
 from inferl.experiments.tables import Columns
 from inferl.experiments.tables import by_length as _by_length
 from inferl.experiments.tables import count as _count
@@ -33,6 +35,7 @@ __all__ = ["criteria", "page"]
 DOCS = Path("docs")
 RESULTS = DOCS / "results"
 IMAGES = DOCS / "images" / "reproduction"
+SETTLED = 250  # episodes from which the average on FrozenLake has arrived
 
 
 def page(results: Path = RESULTS) -> str:
@@ -90,6 +93,7 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
     policy, cost = content["policy"], content["cost"]
     first = content["rates"][0]
     lengths = settings["episodes"]
+    late = [_late_slope(row) for row in content["rates"] if row["lengths"][-1] > SETTLED] or [np.nan]
     facts = {
         "value": f"{policy['value']:.5f}",
         "best": f"{policy['optimal_value']:.5f}",
@@ -102,6 +106,8 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
         "slopes": ", ".join(
             f"{row['kind']} {row['slope']:.2f} [{_range(row['interval'])}]" for row in content["rates"]
         ),
+        "settled": str(SETTLED),
+        "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
         "batches": _range((min(first["fewer"] or [0]), max(first["fewer"] or [0]))),
         "exact": _range(first["if_exact"]),
         "noise": f"{1.96 * (0.95 * 0.05 / 200) ** 0.5:.3f}",
@@ -219,6 +225,13 @@ def _cost_table(cost: Result) -> str:
             assert steps[-1] == found["steps"]
     columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
     return _table(rows, columns)
+
+
+def _late_slope(row: Result) -> float:
+    """Slope of the coverage error over the lengths at which the average has arrived."""
+    late = [i for i, length in enumerate(row["lengths"]) if length >= SETTLED]
+    lengths, errors = (np.array([row[name][i] for i in late], dtype=np.float64) for name in ("lengths", "error"))
+    return float(slope(lengths, LEVEL - errors, row["repeats"]))
 
 
 def _range(pair: Sequence[float]) -> str:
