@@ -27,7 +27,7 @@ SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench validity browser docs sanitize help demo test test-all lint types imports pytest format clean
+.PHONY: bench pages validity browser docs sanitize help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -63,8 +63,16 @@ imports: $(TEST_READY) ## who may import whom (import-linter)
 pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 	INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m pytest -n 2 -q -m "not ($(MARKED))"
 
-bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md
+bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md and README.md
 	$(BIN)/python -m inferl.benchmarks --output benchmarks/results/engine.json --page docs/performance.md
+	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page README.md
+
+# What is measured and counted is written into the pages by the programs that read the result files; tests compare.
+pages: $(TEST_READY) ## write the numbers of README.md and docs/ from the committed results, without running a study
+	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page docs/performance.md
+	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page README.md
+	$(BIN)/python -m inferl.experiments.page
+	$(BIN)/python validity/page.py
 
 validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 2 hours), writes docs/validity.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/value.py

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import inferl
 from inferl.algorithms import Algorithm
 from inferl.benchmarks import ENVIRONMENT, engine, launch, rivals
-from inferl.benchmarks.page import read, rendered, update_page
+from inferl.benchmarks.page import SHORT, SHORT_END, in_short, read, rendered, update_page
 from inferl.benchmarks.problems import STEP_SIZE, Problem, dense_problem, one_hot_problem
 from inferl.benchmarks.shapes import Shape
 from inferl.benchmarks.timing import Case, interleaved
@@ -149,6 +150,22 @@ def test_the_page_keeps_what_is_around_the_results(results: dict[str, Any], tmp_
     page.write_text("# Another page\n")
     with pytest.raises(DataError, match="no place for the results"):
         update_page(page, results)
+
+
+@pytest.mark.parametrize(("name", "written"), [("docs/performance.md", rendered), ("README.md", in_short)])
+def test_the_pages_show_what_was_measured(name: str, written: Callable[[dict[str, Any]], str]) -> None:
+    root = Path(__file__).parents[1]
+    results = root / "benchmarks" / "results" / "engine.json"
+    if not results.exists():
+        pytest.skip("the results are not part of an installed package")
+    assert written(read(results)) in (root / name).read_text(), "run make pages"
+
+
+def test_a_page_with_marks_for_less_gets_less(results: dict[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(f"# inferl\n\n{SHORT}\n{SHORT_END}\n\nMore.\n")
+    update_page(page, results)
+    assert page.read_text() == f"# inferl\n\n{SHORT}\n\n{in_short(results)}\n\n{SHORT_END}\n\nMore.\n"
 
 
 def test_results_of_another_format_are_refused(results: dict[str, Any], tmp_path: Path) -> None:

@@ -103,3 +103,12 @@ def test_the_documentation_builds_without_warnings(tmp_path: Path) -> None:
     outside = re.compile(r"""<(?:script|img|link)[^>]*(?:src|href)=["']https?://""")
     for page in (tmp_path / "html").rglob("*.html"):
         assert not outside.search(page.read_text()), f"{page.name} fetches something from elsewhere"
+
+
+def test_the_extra_all_leaves_the_build_of_torch_to_the_user() -> None:
+    """By default pip takes a build of 6 GB for CUDA, and an extra cannot choose another."""
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (everything,) = extras["all"]
+    named = everything.removeprefix("inferl[").removesuffix("]").split(",")
+    assert set(named) == {"gym", "data", "plot", "report", "atari"}
+    assert not any("torch" in line for name in named for line in extras[name])
