@@ -27,7 +27,7 @@ SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench pages validity browser docs sanitize help demo test test-all lint types imports pytest format clean
+.PHONY: bench pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,10 @@ sanitize: ## the tests of the compiled kernel under the address and undefined-be
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc INFERL_REQUIRE_NATIVE=1 \
 		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider $(SANITIZED)
+
+# Each prints what it counted; ARGUMENTS="--inputs 1000000" for a night.
+fuzz: $(TEST_READY) ## damaged and forged inputs of all kinds: a long campaign, of which `make test` runs a short part
+	for one in tests/fuzz_*.py; do INFERL_REQUIRE_NATIVE=1 $(BIN)/python $$one $(ARGUMENTS) || exit 1; done
 
 clean: ## remove the environment, builds and caches
 	rm -rf $(VENV) $(VENV)-sanitize build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,12 +1,17 @@
-"""Checkpoints: what is written comes back, damage has a name, a crash loses nothing, nothing is ever unpickled."""
+"""Checkpoints: what is written comes back, nothing that is read is believed, a crash loses nothing, no code is run."""
 
 from __future__ import annotations
 
 import gc
+import io
 import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from inferl import checkpoint
-from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl import TD, Evaluator, Polynomial, Transitions, checkpoint
+from inferl.checkpoint import fits, read_checkpoint, write_checkpoint
 from inferl.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError
 from inferl.increments import Increments
+from inferl.rows import Floats, Integers
 from inferl.streams import Streams
-from inferl.vectors import Sparse, one_hot
+from inferl.vectors import Sparse, one_hot, terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +113,8 @@ def test_whatever_can_be_written_comes_back(content: Any, tmp_path_factory: pyte
 
 
 def test_classes_of_the_package_come_back(path: Path) -> None:
-    index = one_hot(np.array([1, 0]), 2)
+    index = terms([one_hot(np.array([1, 0]), 2)])
+    assert isinstance(index, Sparse)
     increments = Increments(index, index, np.ones((2, 1)), np.zeros(2), np.ones(2))
     write_checkpoint(path, (Streams(), increments, np.broadcast_to(np.eye(2), (3, 2, 2)), np.arange(6)[::2]))
     streams, back, eyes, every_other = read_checkpoint(path, [Streams, Increments, Sparse])
@@ -173,9 +180,20 @@ def as_bytes(header: Any) -> Any:
     return np.frombuffer(json.dumps(header).encode(), np.uint8)
 
 
-def write_header(path: Path, header: Any) -> None:
+def write_header(path: Path, header: Any, **arrays: Any) -> None:
+    """Write a file whose checksum is right, whatever it holds."""
+    arrays["header"] = as_bytes(header)
     with path.open("wb") as file:
-        np.savez(file, header=as_bytes(header))
+        np.savez(file, **arrays, digest=checkpoint._digest(arrays))
+
+
+def forge(path: Path, change: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Change the tree or the arrays of a file, and make its checksum again."""
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive if name != "digest"}
+    header = json.loads(arrays.pop("header").tobytes())
+    change(header["content"], arrays)
+    write_header(path, header, **arrays)
 
 
 def test_truncated_anywhere(path: Path) -> None:
@@ -183,7 +201,7 @@ def test_truncated_anywhere(path: Path) -> None:
     whole = path.read_bytes()
     for size in [*range(0, len(whole), 37), len(whole) - 1]:
         path.write_bytes(whole[:size])
-        with pytest.raises(CheckpointCorruptError, match=r"run\.npz is truncated or not a checkpoint"):
+        with pytest.raises(CheckpointCorruptError, match=r"run\.npz is damaged, truncated or not a checkpoint"):
             read_checkpoint(path, CLASSES)
 
 
@@ -231,6 +249,169 @@ def test_other_peoples_arrays(path: Path) -> None:
     np.save(path.with_suffix(".npy"), np.ones(3))
     with pytest.raises(CheckpointCorruptError, match="not a checkpoint"):
         read_checkpoint(path.with_suffix(".npy"), CLASSES)
+
+
+def test_a_changed_number_is_found_by_the_checksum(path: Path) -> None:
+    write_checkpoint(path, small_tree())
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    name = next(name for name in arrays if arrays[name].shape == (2, 3))
+    arrays[name] = arrays[name] + 1e-9
+    np.savez(path, **arrays)
+    with pytest.raises(CheckpointCorruptError, match="checksum"):
+        read_checkpoint(path, CLASSES)
+
+
+def test_swapped_names_are_found_by_the_checksum(path: Path) -> None:
+    write_checkpoint(path, (np.zeros(3), np.ones(3)))
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    arrays["array0"], arrays["array1"] = arrays["array1"], arrays["array0"]
+    np.savez(path, **arrays)
+    with pytest.raises(CheckpointCorruptError, match="checksum"):
+        read_checkpoint(path, ())
+
+
+def test_a_file_without_a_checksum_is_refused(path: Path) -> None:
+    np.savez(path, header=as_bytes(SOUND | {"content": 1}))
+    with pytest.raises(CheckpointCorruptError):
+        read_checkpoint(path, ())
+
+
+# Archives that claim more than they are.
+
+
+def with_member(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {one: archive.read(one) for one in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for one, old in (members | {name: content}).items():
+            archive.writestr(one, old)
+
+
+@pytest.mark.parametrize("shape", [(2**40,), (2**62, 2**62), (2**20, 2**20, 2**20), (-1,), (-3, -1), (4,), (2,), ()])
+def test_sizes_are_believed_as_far_as_there_are_bytes(path: Path, shape: tuple[int, ...]) -> None:
+    """Each would be made before it is read: NumPy trusts the header of an array."""
+    write_checkpoint(path, np.zeros(3))
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with_member(path, "array0.npy", out.getvalue() + bytes(24))
+    with pytest.raises(CheckpointCorruptError, match="array0 cannot have shape"):
+        read_checkpoint(path, ())
+
+
+@pytest.mark.parametrize("kind", ["<U5", "<M8[s]", "|V8", "<c16", "|O"])
+def test_arrays_of_other_types_are_refused(path: Path, kind: str) -> None:
+    write_checkpoint(path, np.zeros(2))
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": kind, "fortran_order": False, "shape": (1,)})
+    with_member(path, "array0.npy", out.getvalue() + bytes(np.dtype(kind).itemsize))
+    with pytest.raises(CheckpointCorruptError, match="array0 cannot have shape"):
+        read_checkpoint(path, ())
+
+
+def test_what_grows_when_it_is_unpacked_is_refused(path: Path) -> None:
+    write_checkpoint(path, np.zeros(10**6))
+    assert path.stat().st_size > 8e6
+    with_member(path, "more.npy", bytes(10**6), zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 1e5
+    with pytest.raises(CheckpointCorruptError, match="is compressed, too long, or there twice"):
+        read_checkpoint(path, ())
+
+
+def test_truth_values_are_true_or_false(path: Path) -> None:
+    """Compiled code may do anything with a third value."""
+    write_checkpoint(path, np.array([True, False]))
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "|b1", "fortran_order": False, "shape": (2,)})
+    with_member(path, "array0.npy", out.getvalue() + b"\x01\x07")
+    with pytest.raises(CheckpointCorruptError, match="neither true nor false"):
+        read_checkpoint(path, ())
+
+
+@pytest.mark.parametrize("depth", [40, 5000, 200_000])
+def test_objects_deep_inside_each_other_are_refused(path: Path, depth: int) -> None:
+    text = json.dumps(SOUND | {"content": "here"}).replace('"here"', '{"tuple": [' * depth + "1" + "]}" * depth)
+    arrays: dict[str, Any] = {"header": np.frombuffer(text.encode(), np.uint8)}
+    np.savez(path, **arrays, digest=checkpoint._digest(arrays))
+    with pytest.raises(CheckpointCorruptError):
+        read_checkpoint(path, ())
+
+
+def test_what_could_not_be_read_again_is_not_written(path: Path) -> None:
+    content: Any = 1
+    for _ in range(40):
+        content = (content,)
+    with pytest.raises(CheckpointError, match="deep"):
+        write_checkpoint(path, content)
+    assert not path.exists()
+
+
+def test_an_array_belongs_to_one_place(path: Path) -> None:
+    """Two names of one array would change together."""
+    write_checkpoint(path, (np.zeros(3), np.ones(3)))
+    forge(path, lambda content, arrays: content["tuple"].__setitem__(1, {"array": "array0"}))
+    with pytest.raises(CheckpointCorruptError, match="array0"):
+        read_checkpoint(path, ())
+
+
+def test_an_array_without_a_place_is_refused(path: Path) -> None:
+    write_checkpoint(path, (1, 2))
+    forge(path, lambda content, arrays: arrays.update(more=np.zeros(3)))
+    with pytest.raises(CheckpointCorruptError, match="more does not belong there"):
+        read_checkpoint(path, ())
+
+
+# Objects that nobody can have written.
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (1, int, True), (True, int, False), (1.0, int, False), (2**64, int, False), (-(2**63), int, True),
+        (1, float, True), (1.5, float, True), (True, float, False), ("1", float, False), (None, float, False),
+        (None, float | None, True), ("a", str | int, True), (b"a", str, False), (1, bool, False), (True, bool, True),
+        (np.zeros(2), Floats, True), (np.zeros(2, "f4"), Floats, False), (np.zeros(2, ">f8"), Floats, False),
+        (np.zeros(2, np.int64), Floats, False), (0.0, Floats, False), (np.zeros(2, np.int64), Integers, True),
+        ((1, 2), tuple[int, ...], True), ((1, "a"), tuple[int, ...], False), ((), tuple[int, ...], True),
+        ((1, "a"), tuple[int, str], True), ((1,), tuple[int, str], False), ([1], tuple[int, ...], False),
+        ({"a": 1}, dict[str, int], True), ({"a": "b"}, dict[str, int], False), ({}, dict[str, int], True),
+        ("cut", Literal["ends", "cut"], True), ("x", Literal["ends", "cut"], False), (object(), Any, True),
+    ],
+)  # fmt: skip
+def test_types(value: Any, kind: Any, expected: bool) -> None:
+    assert fits(value, kind) is expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.pop("name"),
+        lambda fields: fields.update(more=1),
+        lambda fields: fields.update(name=3),
+        lambda fields: fields.update(name={"tuple": []}),
+    ],
+)
+def test_fields_that_the_class_does_not_have(path: Path, change: Callable[[Any], Any]) -> None:
+    write_checkpoint(path, Leaf(1))
+    forge(path, lambda content, arrays: change(content["fields"]))
+    with pytest.raises(CheckpointCorruptError, match="Leaf"):
+        read_checkpoint(path, CLASSES)
+
+
+@pytest.mark.parametrize("members", [{"initial": -1.0}, {"decay": 0.2}, {"cap": float("nan")}, {"initial": "5"}])
+def test_settings_that_no_constructor_takes(path: Path, members: dict[str, Any]) -> None:
+    write_checkpoint(path, Polynomial(5.0))
+    forge(path, lambda content, arrays: content["fields"].update(members))
+    with pytest.raises(CheckpointCorruptError, match=r"run\.npz"):
+        read_checkpoint(path, [Polynomial])
+
+
+def test_the_whole_has_a_type(path: Path) -> None:
+    write_checkpoint(path, Leaf(1))
+    assert read_checkpoint(path, CLASSES, Leaf).values == 1
+    with pytest.raises(CheckpointCorruptError, match="does not belong there"):
+        read_checkpoint(path, CLASSES, Tree)
 
 
 SOUND = {"format": "inferl checkpoint", "version": checkpoint.VERSION}
@@ -324,3 +505,78 @@ def test_new_file_replaces_the_old_one(path: Path) -> None:
     write_checkpoint(path, "new")
     assert read_checkpoint(path, ()) == "new"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_a_file_has_the_rights_of_any_new_file(path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_checkpoint(path, 1)
+        path.with_suffix(".other").touch()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(path.with_suffix(".other").stat().st_mode) == 0o666 & ~mask
+
+
+def test_saving_leaves_the_process_as_it_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mask of new files belongs to all threads."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the mask was changed"))
+    write_checkpoint(path, 1)
+    assert read_checkpoint(path, ()) == 1
+
+
+# Evaluators.
+
+
+def saved(path: Path, n_features: int = 3) -> Evaluator:
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(301, n_features))
+    evaluator = Evaluator(TD(n_features)).update(Transitions(phi[:-1], rng.normal(size=300), phi[1:], 0.9))
+    evaluator.save(path)
+    return evaluator
+
+
+def at(tree: Any, *names: str) -> Any:
+    """Follow names of fields down the tree of a file."""
+    for name in names:
+        tree = tree["fields"][name]
+    return tree
+
+
+STATE = ("state", "method")
+FORGED: dict[str, tuple[tuple[str, ...], Any]] = {
+    "a table of terabytes": (("algorithm", "dimension"), 10**12),
+    "another algorithm": (("parameters",), 4),
+    "no step": (("state", "streams", "n"), 0),
+    "steps before the first": (("state", "streams", "n"), -1),
+    "more steps than can be counted": (("state", "streams", "n"), 2**62),
+    "a flag that is a number": (("state", "tabular"), 0),
+    "a fingerprint of 65 bits": (("state", "fingerprint"), 2**64),
+    "room for nothing": ((*STATE, "coordinates", "room"), 0),
+    "room for more than there is": ((*STATE, "coordinates", "room"), 10**9),
+    "no rows at all": (("state", "pending"), {"tuple": []}),
+    "something carried": (("state", "carry"), {"dict": {"trace": 1}}),
+}
+
+
+@pytest.mark.parametrize(("names", "value"), FORGED.values(), ids=FORGED)
+def test_states_that_no_evaluator_leaves(path: Path, names: tuple[str, ...], value: Any) -> None:
+    saved(path)
+    assert Evaluator.load(path).n == 300
+
+    def change(content: Any, arrays: dict[str, Any]) -> None:
+        assert names[-1] in at(content, *names[:-1])["fields"]
+        at(content, *names[:-1])["fields"][names[-1]] = value
+
+    forge(path, change)
+    with pytest.raises(CheckpointError, match=r"run\.npz"):
+        Evaluator.load(path)
+
+
+def test_threads_are_given_anew(path: Path) -> None:
+    """They belong to the machine, not to the run."""
+    evaluator = saved(path)
+    assert Evaluator.load(path)._tiles.threads == 1
+    again = Evaluator.load(path, threads=3)
+    assert again._tiles.threads == 3
+    assert str(again.interval([1.0, 0, 0])) == str(evaluator.interval([1.0, 0, 0]))

@@ -26,6 +26,8 @@ from inferl.streams import Steps, Streams
 from inferl.transitions import Transitions
 from inferl.vectors import Sparse
 
+MISFIT = "do not fit together"
+BOTH = pytest.mark.parametrize("kernel", [native, reference], ids=["native", "reference"])
 INSTRUCTION_SETS = _native.instruction_sets()
 PROBLEM = small_problem()
 
@@ -262,17 +264,17 @@ def test_bad_shapes_are_refused_not_followed() -> None:
     iterate, lag = np.zeros((2, 7, 9))
     increments, clock, _ = TD(7).increments(random_steps(10, 7, True), {})
     short = Draws(Multipliers(), 1, 0, clock.step[:5], clock.stream[:5])
-    with pytest.raises(ValueError, match="lengths"):
+    with pytest.raises(ValueError, match=MISFIT):
         native.fold(iterate, lag, increments, np.full(10, 0.1), np.arange(10.0), short)
     assert isinstance(increments.u, Sparse)
     outside = replace(increments, u=Sparse(increments.u.index + 100, increments.u.value, 7))
     draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match=MISFIT):
         native.fold(iterate, lag, outside, np.full(10, 0.1), np.arange(10.0), draws)
     walkers, steps = np.zeros((3, 7)), np.full(5, 0.1)
     for rows, lengths in ((10, 5), (-1, 5), (0, 6)):  # a row that is not there, a step that is not there
         places = (np.full((3, 5), rows), np.full(3, lengths))
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(ValueError, match=MISFIT):
             native.walk(walkers, walkers.copy(), increments, *places, steps, steps, np.full(10, np.inf))
 
 
@@ -365,35 +367,70 @@ def test_episodes_are_followed_alike() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-13)
 
 
-def test_kernels_refuse_slots_that_are_not_there() -> None:
-    x = episodes_of(20, 2)
-    one, bad = np.ones(20), np.full(20, 7)
-    with pytest.raises(ValueError, match="another shape"):
-        native.decaying_sum(one, one, bad, x["first"], np.zeros(3), 1.0)
-    with pytest.raises(ValueError, match="another shape"):
-        native.sum_episodes(
-            None,
-            np.ones((20, 2)),
-            bad,
-            x["episode"],
-            x["last"],
-            np.zeros((3, 2)),
-            np.zeros(3, np.int64),
-            np.empty((4, 2)),
-            0,
-        )
-    with pytest.raises(ValueError, match="another shape"):
-        native.follow_episodes(one, one, one, bad, x["first"], x["last"], np.zeros((3, 5)), np.empty((4, 5)), 1e9, 0)
+@BOTH
+@pytest.mark.parametrize("bad", [7, 3, -1, -(2**62)])
+def test_kernels_refuse_slots_that_are_not_there(kernel: Any, bad: int) -> None:
+    """Before anything is changed; a negative one would be a place from behind in NumPy."""
+    x, one = episodes_of(20, 2), np.ones(20)
+    x["slot"][11] = bad
+    slot, last = x["slot"], x["last"]
+    carried, sums, open_, numbers = np.zeros(3), np.zeros((3, 2)), np.zeros((3, 5)), np.zeros(3, np.int64)
+    half, is_open, gathered = np.zeros((3, 4, 2)), np.zeros((3, 4), np.bool_), np.zeros((4, 64, 2))
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.decaying_sum(one, one, slot, x["first"], carried, 1.0)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.sum_episodes(None, np.ones((20, 2)), slot, x["episode"], last, sums, numbers, np.empty((4, 2)), 0)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.follow_episodes(one, one, one, slot, x["first"], last, open_, np.empty((4, 5)), 1e9, 0)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.pair_up(np.ones((20, 2)), slot, half, is_open, gathered, np.zeros(4, np.int64), 0)
+    entries, kept = (np.zeros((20, 1), np.int64), np.ones((20, 1))), np.zeros((3, 2, 1))
+    moments = np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1, np.int64)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.add_entries(*entries, slot, kept.astype(np.int64), kept, numbers, *moments, 2)
+    assert not any(array.any() for array in (carried, sums, open_, half, is_open, gathered, numbers))
 
 
-def test_kernels_refuse_counts_out_of_range() -> None:
-    """What a damaged file may hold: places before an array's begin, or behind its end."""
+@BOTH
+@pytest.mark.parametrize("waiting", [[-1, 0, 0], [0, 9, 0], [0, 0, 2**62], [-(2**63), 0, 0]])
+def test_kernels_refuse_counts_out_of_range(kernel: Any, waiting: list[int]) -> None:
+    """What a forged file may hold: places before an array's begin, or behind its end. None may lead to a hang."""
     scores, slot = np.ones((4, 2)), np.zeros(4, np.int64)
     half, is_open, gathered = np.zeros((1, 3, 2)), np.zeros((1, 3), np.bool_), np.zeros((3, 8, 2))
-    with pytest.raises(ValueError, match="another shape"):
-        native.pair_up(scores, slot, half, is_open, gathered, np.array([-1, 0, 0]), 0)
-    index, value = np.zeros((4, 1), np.int64), np.ones((4, 1))
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.pair_up(scores, slot, half, is_open, gathered, np.array(waiting), 0)
+
+
+@BOTH
+def test_kernels_need_room(kernel: Any) -> None:
+    scores, slot = np.ones((4, 2)), np.zeros(4, np.int64)
+    half, is_open, waiting = np.zeros((1, 3, 2)), np.zeros((1, 3), np.bool_), np.zeros(3, np.int64)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.pair_up(scores, slot, half, is_open, np.zeros((3, 0, 2)), waiting, 0)
+
+
+@BOTH
+@pytest.mark.parametrize(("place", "rows"), [(7, 0), (-1, 0), (0, 2), (0, -1), (0, 2**62)])
+def test_kernels_refuse_kept_entries_out_of_range(kernel: Any, place: int, rows: int) -> None:
+    index, value, slot = np.zeros((4, 1), np.int64), np.ones((4, 1)), np.zeros(4, np.int64)
     moments = np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1, np.int64)
-    for kept_index, kept_rows in ((np.full((1, 2, 1), 7), [0]), (np.zeros((1, 2, 1), np.int64), [5])):
-        with pytest.raises(ValueError, match="another shape"):
-            native.add_entries(index, value, slot, kept_index, np.zeros((1, 2, 1)), np.array(kept_rows), *moments, 2)
+    with pytest.raises(ValueError, match=MISFIT):
+        kernel.add_entries(
+            index, value, slot, np.full((1, 2, 1), place), np.zeros((1, 2, 1)), np.array([rows]), *moments, 2
+        )
+    assert not any(array.any() for array in moments)
+
+
+def test_what_is_changed_in_place_is_not_copied() -> None:
+    """A copy would be changed instead, and the work be lost without a word."""
+    x, one = episodes_of(20, 2), np.ones(20)
+    copies: list[Any] = [np.zeros(3, np.float32), np.zeros(6)[::2], np.zeros(3, np.int64)]
+    for carried in copies:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            native.decaying_sum(one, one, x["slot"], x["first"], carried, 1.0)
+    increments, clock, _ = TD(7).increments(random_steps(10, 7, True), {})
+    draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
+    copies = [np.zeros((7, 9), np.float32), np.zeros((9, 7)).T, np.zeros((14, 9))[::2]]
+    for iterate in copies:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            native.fold(iterate, np.zeros((7, 9)), increments, np.full(10, 0.1), np.arange(10.0), draws)

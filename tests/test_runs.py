@@ -17,7 +17,6 @@ from inferl.differences import verdict
 from inferl.errors import (
     CheckpointCorruptError,
     CheckpointMismatchError,
-    CheckpointVersionError,
     SettingError,
     TargetError,
 )
@@ -167,17 +166,22 @@ def test_without_data_there_is_no_start() -> None:
 def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
     run, path = followed(walk(200, 0)), tmp_path / "file"
     run.evaluator.save(path)
-    with pytest.raises(CheckpointMismatchError, match="is a checkpoint, but not of a run"):
+    with pytest.raises(CheckpointMismatchError, match=r"is a checkpoint of an evaluator, which Evaluator\.load reads"):
         Run.load(path)
     run.save(path)
-    with pytest.raises(CheckpointMismatchError, match=r"it is of a run, which inferl\.runs\.Run\.load reads"):
+    with pytest.raises(CheckpointMismatchError, match=r"is a checkpoint of a run, which runs\.Run\.load reads"):
         Evaluator.load(path)
     write_checkpoint(path, {"run": 99})
-    with pytest.raises(CheckpointVersionError, match="another version"):
+    with pytest.raises(CheckpointCorruptError, match="does not belong there"):
         Run.load(path)
     path.write_bytes(b"something else")
     with pytest.raises(CheckpointCorruptError):
         Run.load(path)
+
+
+def test_threads_are_given_anew(tmp_path: Path) -> None:
+    followed(walk(200, 0), BOOTSTRAP).save(tmp_path / "walk.run")
+    assert Run.load(tmp_path / "walk.run", threads=2).evaluator._tiles.threads == 2
 
 
 def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

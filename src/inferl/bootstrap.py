@@ -23,6 +23,7 @@ from inferl.effective_blocks import EffectiveBlocks
 from inferl.errors import DivergenceError, KindError, SettingError
 from inferl.increments import FieldIncrements
 from inferl.interval import Interval, basic, normal, percentile, quantile
+from inferl.invariants import COUNT, FINITE, bounds, shapes
 from inferl.kernels import Foldable
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
@@ -57,6 +58,11 @@ class BootstrapState:
     blocks: EffectiveBlocks | None  # None if every step has its own multiplier
     size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; of a table none
     scores: ScoreBlocks | None = None  # of a nonlinear recursion
+
+    def verify(self) -> None:
+        """Refuse rows that no steps lead to; one that has diverged is not kept."""
+        shapes(self, {"iterate": "p R", "lag": "p R"})
+        bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1])})
 
 
 class BootstrapReading(NamedTuple):

@@ -1,19 +1,29 @@
 """Checkpoints: dataclasses of arrays and plain values in one versioned file, without pickle.
 
-The file is a NumPy archive whose member ``header`` is JSON: the format's name and version, then the tree of objects,
-with arrays replaced by the names of their members. Only the classes that the reader names are ever built.
+The file is a NumPy archive, not compressed. Its member ``header`` is JSON: the format's name and version, then the tree
+of objects, with arrays replaced by the names of their members. Its member ``digest`` is a checksum of all others.
+
+A file is not believed. Damage changes the checksum. Nor does a checksum that is right make a state right: only the
+classes that the reader names are ever built, with exactly their fields, each of the type of its annotation; then the
+checks run that the class itself has, `__post_init__` and `verify` (see `invariants.py`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import cache
+from math import prod
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, BinaryIO, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -24,70 +34,123 @@ from inferl.errors import (
     CheckpointVersionError,
 )
 
-__all__ = ["read_checkpoint", "write_checkpoint"]
+__all__ = ["fits", "read_checkpoint", "refused", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 4
+VERSION = 5
+DEEPEST = 32  # objects inside each other
 
-# What NumPy, zipfile and JSON raise between them when bytes are missing or changed.
-_DAMAGES = (
-    zipfile.BadZipFile,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    OSError,
-    RuntimeError,
-)
+Array = np.ndarray[Any, Any]
+_READERS = {
+    "SavedEvaluator": "an evaluator, which Evaluator.load reads",
+    "SavedRun": "a run, which runs.Run.load reads",
+}
 
 
 def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     """Write `content` to `path` so that a crash leaves either the old file or the new one."""
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, Array] = {}
     header = {"format": FORMAT, "version": VERSION, "content": _encoded(content, arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    arrays["digest"] = _digest(arrays)
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    # With the rights of any new file, and never through a link that somebody has put there.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        os.chmod(temporary, 0o666 & ~_umask())  # as any new file, not private as a temporary one
         with os.fdopen(handle, "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], entry: str | None = None) -> Any:
-    """Read what `write_checkpoint` wrote; `classes` are those it may contain, `entry` a key that it must have."""
+def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind: Any = Any) -> Any:
+    """Read what `write_checkpoint` wrote; `classes` are those it may contain, `kind` is the type of the whole."""
     known = {cls.__name__: cls for cls in classes}
+    with refused(path), Path(path).open("rb") as file:
+        arrays = _members(file)
+        header = json.loads(arrays["header"].tobytes().decode())
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise CheckpointCorruptError("it is a NumPy archive of something else")
+        _check_version(path, header["version"])
+        if not np.array_equal(arrays.pop("digest"), _digest(arrays)):
+            raise CheckpointCorruptError("its checksum is not that of its content")
+        del arrays["header"]
+        _check_root(path, header["content"], kind)
+        content = _decoded(header["content"], arrays, known)
+        if arrays or not fits(content, kind):
+            raise CheckpointCorruptError(f"{', '.join(arrays) or 'its content'} does not belong there")
+        return content
+
+
+@contextmanager
+def refused(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is the fault of the file, and is said of it."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            header = json.loads(bytes(archive["header"]).decode())
-            if not isinstance(header, dict) or header.get("format") != FORMAT:
-                raise CheckpointCorruptError(f"{path} is a NumPy archive, but not a checkpoint of inferl")
-            _check_version(path, header["version"])
-            if entry is not None:
-                _check_entry(path, header["content"], entry)
-            return _decoded(header["content"], archive, known)
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        yield
+    except (FileNotFoundError, IsADirectoryError, PermissionError, MemoryError):
         raise
-    except _DAMAGES as error:
+    except (CheckpointVersionError, CheckpointMismatchError):
+        raise
+    except Exception as error:
         raise CheckpointCorruptError(
-            f"{path} is truncated or not a checkpoint of inferl ({error}); use an earlier one"
+            f"{path} is damaged, truncated or not a checkpoint of inferl ({error}); use an earlier one"
         ) from error
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+# Bytes and arrays.
+
+
+def _members(file: BinaryIO) -> dict[str, Array]:
+    """Read all arrays of an archive; sizes are believed as far as there are bytes."""
+    left = os.fstat(file.fileno()).st_size
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            left -= member.file_size
+            name = member.filename.removesuffix(".npy")
+            if left < 0 or member.compress_type != zipfile.ZIP_STORED or name in arrays:
+                raise CheckpointCorruptError(f"{member.filename} is compressed, too long, or there twice")
+            arrays[name] = _array(name, archive.read(member))
+    return arrays
+
+
+def _array(name: str, content: bytes) -> Array:
+    """Read one array, without the code of NumPy that trusts its header."""
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise CheckpointCorruptError(f"{name} is no array")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    start = file.tell()
+    whole = all(type(size) is int and size >= 0 for size in shape)
+    if not whole or dtype.kind not in "biuf" or prod(shape) * dtype.itemsize != len(content) - start:
+        raise CheckpointCorruptError(f"{name} cannot have shape {shape} and type {dtype}")
+    # A copy: arrays that come back can be worked on, and lie where the processor wants them.
+    array: Array = np.ndarray(shape, dtype, content, start, order="F" if by_columns else "C").copy(order="A")
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise CheckpointCorruptError(f"{name} holds truth values that are neither true nor false")
+    return array
+
+
+def _digest(arrays: Mapping[str, Array]) -> Array:
+    """Sum up names, types, shapes and bytes."""
+    digest = hashlib.blake2b(digest_size=32)
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return np.frombuffer(digest.digest(), np.uint8)
+
+
+# The header.
 
 
 def _check_version(path: str | os.PathLike[str], version: int) -> None:
+    if type(version) is not int:
+        raise CheckpointCorruptError(f"its version is {version!r}")
     if version == VERSION:
         return
     which, remedy = ("newer", "upgrade inferl") if version > VERSION else ("older", "run the evaluation again")
@@ -96,49 +159,117 @@ def _check_version(path: str | os.PathLike[str], version: int) -> None:
     )
 
 
-def _check_entry(path: str | os.PathLike[str], content: Any, entry: str) -> None:
+def _check_root(path: str | os.PathLike[str], tree: Any, kind: Any) -> None:
     """Tell files of one kind from those of another by what they hold."""
-    held = content.get("dict", {}) if isinstance(content, dict) else {}
-    if entry not in held:
-        instead = "; it is of a run, which inferl.runs.Run.load reads" if "run" in held else ""
-        what = "a run" if entry == "run" else "an evaluator"
-        raise CheckpointMismatchError(f"{path} is a checkpoint, but not of {what}{instead}")
+    held = tree.get("class") if isinstance(tree, dict) else None
+    if kind is not Any and held != kind.__name__ and held in _READERS:
+        raise CheckpointMismatchError(f"{path} is a checkpoint of {_READERS[held]}")
 
 
-def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _encoded(value: Any, arrays: dict[str, Array], depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         name = f"array{len(arrays)}"
         arrays[name] = value
         return {"array": name}
+    if depth == DEEPEST:
+        raise CheckpointError(f"objects inside each other, {depth} deep, cannot be stored")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: _encoded(item, arrays) for key, item in value.items()}}
+        return {"dict": {key: _encoded(item, arrays, depth + 1) for key, item in value.items()}}
     if isinstance(value, tuple):
-        return {"tuple": [_encoded(item, arrays) for item in value]}
+        return {"tuple": [_encoded(item, arrays, depth + 1) for item in value]}
     if is_dataclass(value) and not isinstance(value, type):
-        members = {f.name: _encoded(getattr(value, f.name), arrays) for f in fields(value)}
+        members = {f.name: _encoded(getattr(value, f.name), arrays, depth + 1) for f in fields(value)}
         return {"class": type(value).__name__, "fields": members}
-    what = "array of objects" if isinstance(value, np.ndarray) else type(value).__name__
+    what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     raise CheckpointError(
         f"a {what} cannot be stored; keep functions out of what is saved and hand them in when loading"
     )
 
 
-def _decoded(tree: Any, archive: Any, known: dict[str, type]) -> Any:
-    if not isinstance(tree, dict):
+def _decoded(tree: Any, arrays: dict[str, Array], known: Mapping[str, type], depth: int = 0) -> Any:
+    """Build what a node of the header describes; each array belongs to one place."""
+    if tree is None or isinstance(tree, bool | int | float | str):
         return tree
-    if "array" in tree:
-        return archive[tree["array"]]
-    if "dict" in tree:
-        return {key: _decoded(item, archive, known) for key, item in tree["dict"].items()}
-    if "tuple" in tree:
-        return tuple(_decoded(item, archive, known) for item in tree["tuple"])
-    if tree["class"] not in known:
-        raise CheckpointCorruptError(f"the checkpoint holds a {tree['class']!r}, which this version does not know")
-    new: Any = object.__new__(known[tree["class"]])  # as it was: nothing is computed or checked again
-    for name, item in tree["fields"].items():
-        object.__setattr__(new, name, _decoded(item, archive, known))
+    if depth > DEEPEST:
+        raise CheckpointCorruptError(f"objects are inside each other, more than {DEEPEST} deep")
+    match tree:
+        case {"array": str(name), **rest} if not rest:
+            return arrays.pop(name)
+        case {"dict": dict(items), **rest} if not rest:
+            return {key: _decoded(item, arrays, known, depth + 1) for key, item in items.items()}
+        case {"tuple": list(items), **rest} if not rest:
+            return tuple(_decoded(item, arrays, known, depth + 1) for item in items)
+        case {"class": str(name), "fields": dict(members), **rest} if not rest:
+            if name not in known:
+                raise CheckpointCorruptError(f"it holds a {name!r}, which this version does not know")
+            return _built(known[name], {key: _decoded(item, arrays, known, depth + 1) for key, item in members.items()})
+    raise CheckpointCorruptError(f"{str(tree)[:60]} is no object")
+
+
+# Objects.
+
+
+def _built(cls: Any, members: dict[str, Any]) -> Any:
+    """Build an object as it was, of members that it can have."""
+    kinds = _kinds(cls)
+    if members.keys() != kinds.keys():
+        names = ", ".join(sorted(members.keys() ^ kinds.keys()))
+        raise CheckpointCorruptError(f"{cls.__name__} has fields too many or too few: {names}")
+    new = object.__new__(cls)
+    for name, value in members.items():
+        if not fits(value, kinds[name]):
+            raise CheckpointCorruptError(f"{cls.__name__}.{name} cannot be {_shown(value)}")
+        object.__setattr__(new, name, value)
+    for check in ("__post_init__", "verify"):
+        if hasattr(new, check):
+            getattr(new, check)()
     return new
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Say whether a value is of the type that an annotation names; whole numbers are floats too, and have 64 bits.
+
+    >>> fits((1, None), tuple[float, int | None]), fits(True, int), fits(np.zeros(2), np.ndarray)
+    (True, False, True)
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is np.ndarray:
+        (scalar,) = get_args(inner[1])
+        return isinstance(value, np.ndarray) and (scalar is Any or value.dtype == scalar)
+    if origin in (tuple, list):
+        if not isinstance(value, tuple):
+            return False
+        if origin is list or inner[1:] == (...,):
+            return all(fits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(item, inner[1]) for item in value.values())
+    if kind in (int, float):
+        whole = type(value) is int and -(2**63) <= value < 2**64
+        return whole or (kind is float and type(value) is float)
+    return isinstance(value, NoneType if kind is None else kind)
+
+
+@cache
+def _kinds(cls: Any) -> dict[str, Any]:
+    """Types of the fields; a class inside a function, as a user may have, can use names that are not found."""
+    names = [f.name for f in fields(cls)]
+    try:
+        hints = get_type_hints(cls)
+    except NameError:
+        return dict.fromkeys(names, Any)
+    return {name: hints[name] for name in names}
+
+
+def _shown(value: Any) -> str:
+    return f"an array {value.shape} of {value.dtype}" if isinstance(value, np.ndarray) else f"{value!r}"[:60]

@@ -9,6 +9,7 @@ import numpy as np
 
 from inferl.errors import SettingError
 from inferl.increments import Increments
+from inferl.invariants import bounds, demand, shapes
 from inferl.rows import Floats, Integers
 from inferl.transitions import Transitions
 
@@ -32,6 +33,14 @@ class Coordinates:
     place: Integers  # (p,) of each parameter, -1 where it has not been seen
     seen: Integers  # (S,) the parameters, in order of their places
     room: int  # length of the arrays that hold them: S and some to grow
+
+    def verify(self) -> None:
+        """Refuse places that are not those of the parameters seen."""
+        sizes = shapes(self, {"place": "p", "seen": "S"})
+        bounds(self, {"seen": (0, sizes["p"] - 1), "room": (sizes["S"], sizes["p"])})
+        place = np.full(sizes["p"], -1)
+        place[self.seen] = np.arange(sizes["S"])
+        demand(np.array_equal(place, self.place), "Coordinates.place does not say where the parameters seen are")
 
     @classmethod
     def none_of(cls, n_parameters: int) -> Coordinates:

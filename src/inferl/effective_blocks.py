@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, Integers
 
 __all__ = ["EffectiveBlocks"]
@@ -19,6 +20,11 @@ class EffectiveBlocks:
     open: Floats = field(default_factory=lambda: np.zeros(0))  # (S,) q of the open block
     total: float = 0.0
     squares: float = 0.0  # over closed blocks
+
+    def verify(self) -> None:
+        """Refuse what no blocks leave."""
+        shapes(self, {"tick": "S", "open": "S"})
+        bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, np.inf)))
 
     def taking(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
         """Take in rows with their averaging weights."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferl import kernels
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, InPlace
 from inferl.streams import Steps
 from inferl.transitions import Transitions
@@ -36,6 +37,13 @@ class EpisodeSummary(InPlace):
     rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest
     discounts: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # likewise, without ends
     steps: int = 0
+
+    def verify(self) -> None:
+        """Refuse what no episodes leave."""
+        shapes(
+            self, {"open": "m S 5", "beyond": "m", "weights": "m 2", "earned": "2", "rewards": "2", "discounts": "2"}
+        )
+        bounds(self, dict.fromkeys(("begun", "terminated", "limited", "cut", "steps"), COUNT))
 
     def add(self, steps: Steps) -> None:
         """Take in steps, in their order."""

@@ -33,6 +33,8 @@ DataError - row 1: reward is nan; drop the row or repair it
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "BrokenError",
     "CheckpointCorruptError",
@@ -115,6 +117,9 @@ class DivergenceError(InferlError, ArithmeticError):
         self.step = step
         self.replica = replica
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.step, self.replica), self.__dict__
+
 
 class BrokenError(InferlError, RuntimeError):
     """An evaluator that cannot be used any more: an update was cut off half-way, as when memory ran out."""
@@ -141,3 +146,8 @@ class MissingExtraError(InferlError, ImportError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'inferl[{extra}]'")
+        self.library = library
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.library, self.extra), self.__dict__

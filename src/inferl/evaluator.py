@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from inferl.algorithms import Algorithm
 from inferl.answers import Answer, answer
 from inferl.arrays import read, short
 from inferl.bootstrap import OnlineBootstrap
-from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.coordinates import MOST_SOLVED
 from inferl.diagnostics import Misfit, Report
 from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, SettingError, ShapeError
@@ -27,14 +28,29 @@ from inferl.interval import Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.multipliers import LAYOUT
 from inferl.observations import Observations
-from inferl.storable import STORABLE
+from inferl.storable import STORABLE, verify_together
 from inferl.streams import TILE
 from inferl.targets import as_targets
 from inferl.tiles import EvaluatorState, Method, Tiles, uninterrupted
 from inferl.transitions import Transitions
 from inferl.uniform import TUNING_TIME
 
-__all__ = ["Evaluator"]
+__all__ = ["SAVED", "Evaluator", "SavedEvaluator"]
+
+
+@dataclass(frozen=True)
+class SavedEvaluator:
+    """What a file holds of an evaluator."""
+
+    algorithm: Algorithm | None  # None: a nonlinear field, whose function cannot be stored
+    method: Method
+    parameters: int
+    tile: int
+    layout: int
+    state: EvaluatorState
+
+
+SAVED = (*STORABLE, SavedEvaluator)
 
 
 class Evaluator:
@@ -346,40 +362,61 @@ class Evaluator:
         self._flush()
         return deepcopy(self)
 
+    def saved(self) -> SavedEvaluator:
+        """Return all that a file needs to hold."""
+        self._flush()
+        stored = self.algorithm if self.algorithm.affine else None
+        return SavedEvaluator(stored, self.method, self.algorithm.n_parameters, TILE, LAYOUT, self._state)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, from which `load` goes on as if nothing had happened."""
-        self._flush()
-        content = {
-            "algorithm": self.algorithm if self.algorithm.affine else None,  # a function cannot be stored
-            "method": self.method,
-            "parameters": self.algorithm.n_parameters,
-            "tile": TILE,
-            "layout": LAYOUT,
-            "state": self._state,
-        }
-        write_checkpoint(path, content)
+        write_checkpoint(path, self.saved())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None) -> Evaluator:
-        """Read an evaluator back; with `algorithm` given, refuse a file of another one."""
+    def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None, threads: int = 1) -> Evaluator:
+        """Read an evaluator back.
+
+        Parameters
+        ----------
+        path
+            A file that `save` wrote. It runs no code, and a state that no evaluator can have is refused.
+        algorithm
+            If given, a file of another one is refused. A `Field` and an algorithm of your own must be given.
+        threads
+            As for a new evaluator: a matter of this machine, which no file remembers.
+        """
         own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
-        content = read_checkpoint(path, (*STORABLE, EvaluatorState, *own), entry="algorithm")
-        if (content["tile"], content["layout"]) != (TILE, LAYOUT):
+        saved: SavedEvaluator = read_checkpoint(path, (*SAVED, *own), SavedEvaluator)
+        return cls.restored(saved, path, algorithm, threads)
+
+    @classmethod
+    def restored(
+        cls,
+        saved: SavedEvaluator,
+        path: str | os.PathLike[str],
+        algorithm: Algorithm | None = None,
+        threads: int = 1,
+    ) -> Evaluator:
+        """Make an evaluator of what the file at `path` holds."""
+        if (saved.tile, saved.layout) != (TILE, LAYOUT):
             raise CheckpointMismatchError(
-                f"{path} was written with tiles of {content['tile']} rows and random layout {content['layout']}, "
+                f"{path} was written with tiles of {saved.tile} rows and random layout {saved.layout}, "
                 f"and this version works with {TILE} and {LAYOUT}"
             )
-        stored: Algorithm | None = content["algorithm"]
+        stored = saved.algorithm
         if stored is None and (algorithm is None or algorithm.affine):
             raise CheckpointMismatchError(
                 f"{path} holds a nonlinear field: load(path, algorithm=Field(...)) supplies it"
             )
         if stored is not None and algorithm not in (None, stored):
             raise CheckpointMismatchError(f"{path} holds {stored}, not {algorithm}")
-        evaluator = cls(cast(Algorithm, stored or algorithm), content["method"])
-        if evaluator.algorithm.n_parameters != content["parameters"]:
-            raise CheckpointMismatchError(f"{path} holds {content['parameters']} parameters, {algorithm} has others")
-        evaluator._state = content["state"]
+        known = cast(Algorithm, stored or algorithm)
+        if known.n_parameters != saved.parameters:
+            raise CheckpointMismatchError(f"{path} holds {saved.parameters} parameters, {known} has others")
+        with refused(path):  # before anything of the size that it claims is made
+            verify_together(known, saved.method, saved.state)
+            evaluator = cls(known, saved.method, threads)
+        evaluator._state = saved.state
         return evaluator
 
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from inferl.arrays import as_floats
 from inferl.errors import DataError, ShapeError
+from inferl.invariants import demand, shapes
 from inferl.rows import Floats, Integers, Rows, shared
 from inferl.transitions import Transitions
-from inferl.vectors import Sparse, Vectors, dense, slice_of, stored_numbers, terms
+from inferl.vectors import Sparse, Vectors, dense, slice_of, stored_numbers, terms, verify_vectors
 
 __all__ = [
     "FieldFunction",
@@ -46,6 +47,13 @@ class Increments(Rows):
     c: Floats  # (T, K)
     damping: Floats = field(metadata=shared)  # (p,)
     scale: Floats  # (T,) |phi_t|^2, for the cap on the step size
+
+    def verify(self) -> None:
+        """Refuse what no steps give."""
+        super().verify()
+        sizes = shapes(self, {"c": "T K", "scale": "T"})
+        sizes = verify_vectors(self, "T K p", ["u", "v"], **sizes)
+        demand(len(self.damping) in (0, sizes["p"]), "Increments.damping has another length than u and v")
 
     @property
     def n_parameters(self) -> int:

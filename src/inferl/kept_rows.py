@@ -7,6 +7,7 @@ be known beforehand; but the estimate has seen them, and is too close to them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from inferl.increments import Increments
 from inferl.rows import Rows
@@ -23,7 +24,7 @@ MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them
 class Kept(Rows):
     """Rows of the first epoch, as they came."""
 
-    increments: Increments
+    increments: Any  # Increments, or a short form of them
     clock: Clock
 
 

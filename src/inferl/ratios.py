@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, Integers
 
 __all__ = ["RatioSummary"]
@@ -26,6 +27,12 @@ class RatioSummary:
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     tails: Integers = field(default_factory=lambda: np.zeros((TAIL, 1), np.int64))  # (TAIL, m)
     discount: float = 0.0  # the largest seen
+
+    def verify(self) -> None:
+        """Refuse what no ratios leave."""
+        shapes(self, {"total": "m", "squares": "m", "largest": "m", "tails": f"{TAIL} m"})
+        bounds(self, {"n": COUNT, "tails": COUNT, "discount": (0, 1)})
+        bounds(self, dict.fromkeys(("total", "squares", "largest"), (0, np.inf)))
 
     def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
         """Take in ratios, (T,) or (T, m), and the discounts that go with them."""

@@ -9,7 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "InPlace", "Integers", "Rows", "lengthened", "shared"]
+from inferl.invariants import demand
+
+__all__ = ["Bools", "Floats", "InPlace", "Integers", "Rows", "lengthened", "shared", "squared"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -67,6 +69,12 @@ class Rows:
         columns = {name: getattr(self, name) for name in _names(type(self))[0]}
         return self._rebuilt({name: _copied(x) for name, x in columns.items()})
 
+    def verify(self) -> None:
+        """Refuse columns of different lengths."""
+        columns = [getattr(self, name) for name in _names(type(self))[0]]
+        same = len({len(column) for column in columns if column is not None}) == 1
+        demand(same, f"the columns of {type(self).__name__} have different lengths")
+
     def _rebuilt(self, columns: dict[str, Any]) -> Self:
         new = object.__new__(type(self))
         for name in _names(type(self))[1]:
@@ -87,6 +95,13 @@ def lengthened(x: Floats, length: int) -> Floats:
     longer = np.zeros((*x.shape[:-1], length))
     longer[..., : x.shape[-1]] = x
     return longer
+
+
+def squared(x: Floats, length: int) -> Floats:
+    """Extend the last two axes by zeros."""
+    larger = np.zeros((*x.shape[:-2], length, length))
+    larger[..., : x.shape[-2], : x.shape[-1]] = x
+    return larger
 
 
 class InPlace:

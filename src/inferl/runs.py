@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, write_checkpoint
 from inferl.diagnostics import Report
 from inferl.differences import welch
-from inferl.errors import CheckpointVersionError, SettingError
-from inferl.evaluator import Evaluator
-from inferl.interval import Interval
+from inferl.errors import SettingError
+from inferl.evaluator import SAVED, Evaluator, SavedEvaluator
+from inferl.interval import Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.rows import Floats
 from inferl.sources.logs.decoding import LogRows
@@ -37,9 +36,7 @@ from inferl.targets import as_targets
 
 __all__ = ["Reading", "Run", "difference"]
 
-VERSION = 3  # of what a run file holds; the checkpoint has a version of its own
 SPACING = 1.25  # readings are taken when the data have grown by this factor
-_STORED = (Progress, Pairing, Labelling, LogRows, Starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +77,8 @@ class Run:
         Whether the source has been read to its end.
     provenance
         When the run was begun, and with which versions.
+    before
+        The run before the end of the source was taken for its end: if rows are appended, it goes on from there.
 
     Examples
     --------
@@ -89,6 +88,7 @@ class Run:
     >>> run.take(Transitions(0 * coin, coin, 0 * coin, 0.9))
     >>> print(run.interval())
     5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     run.save(f"{folder}/coin.run")
     ...     print(Run.load(f"{folder}/coin.run").interval())
@@ -106,6 +106,7 @@ class Run:
     readings: tuple[Reading, ...] = ()
     complete: bool = False
     provenance: dict[str, str] = field(default_factory=lambda: provenance())
+    before: SavedRun | None = None
 
     def take(self, chunk: Any, position: Any = None, starts: Starts | None = None) -> None:
         """Take in a chunk, and where it leaves the source; read the interval if it is time."""
@@ -164,27 +165,29 @@ class Run:
         targets = as_targets(self._along(), evaluator.algorithm, state.tabular, whole=False)
         return method.read(sums, targets.rows).levels
 
+    def keep(self, position: Any, starts: Starts) -> None:
+        """Keep the run as it is now, in `before`."""
+        self.before = deepcopy(replace(self, position=position, starts=starts, before=None).saved())
+
+    def saved(self) -> SavedRun:
+        """Return all that a file needs to hold."""
+        return SavedRun(self.evaluator.saved(), **{name: getattr(self, name) for name in _KEPT})
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to one file; a crash leaves the old file or the new one."""
-        with TemporaryDirectory() as folder:
-            inside = Path(folder) / "evaluator"
-            self.evaluator.save(inside)
-            evaluator = np.frombuffer(inside.read_bytes(), np.uint8)
-        names = ("command", "options", "target", "level", "kind", "position", "starts", "readings", "complete")
-        content = {"run": VERSION, "evaluator": evaluator, "provenance": self.provenance}
-        content |= {name: getattr(self, name) for name in names}
-        write_checkpoint(path, content)
+        write_checkpoint(path, self.saved())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
-        """Read a run back."""
-        content = read_checkpoint(path, (*_STORED, Reading), entry="run")
-        if content.pop("run") != VERSION:
-            raise CheckpointVersionError(f"{path} is a run of another version of inferl; run the evaluation again")
-        with TemporaryDirectory() as folder:
-            inside = Path(folder) / "evaluator"
-            inside.write_bytes(content.pop("evaluator").tobytes())
-            return cls(Evaluator.load(inside), **content)
+    def load(cls, path: str | os.PathLike[str], threads: int = 1) -> Run:
+        """Read a run back; `threads` as for `Evaluator.load`."""
+        saved: SavedRun = read_checkpoint(path, (*SAVED, *_STORED), SavedRun)
+        return cls.restored(saved, path, threads)
+
+    @classmethod
+    def restored(cls, saved: SavedRun, path: str | os.PathLike[str], threads: int = 1) -> Run:
+        """Make a run of what the file at `path` holds."""
+        evaluator = Evaluator.restored(saved.evaluator, path, threads=threads)
+        return cls(evaluator, **{name: getattr(saved, name) for name in _KEPT})
 
     def _at_start(self) -> bool:
         return isinstance(self.target, str)
@@ -203,6 +206,32 @@ class Run:
         if vector.ndim == 0:
             vector = algorithm.parts[0].state_vector(int(vector))
         return np.kron(np.eye(len(algorithm.parts)), vector)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedRun:
+    """What a file holds of a run."""
+
+    evaluator: SavedEvaluator
+    command: str
+    options: dict[str, Any]
+    target: Any
+    level: float
+    kind: str | None
+    position: Any
+    starts: Starts
+    readings: tuple[Reading, ...]
+    complete: bool
+    provenance: dict[str, str]
+    before: SavedRun | None
+
+    def verify(self) -> None:
+        """Refuse what no run can have left."""
+        check_level(self.level)
+
+
+_KEPT = tuple(f.name for f in fields(Run) if f.name != "evaluator")
+_STORED = (SavedRun, Reading, Progress, Pairing, Labelling, LogRows, Starts)
 
 
 def provenance() -> dict[str, str]:

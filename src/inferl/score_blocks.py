@@ -15,6 +15,7 @@ import numpy as np
 
 from inferl import kernels
 from inferl.increments import FieldIncrements
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE, Clock
 
@@ -37,6 +38,13 @@ class ScoreBlocks:
         default_factory=lambda: np.zeros((0, 0, 0))
     )  # (S, J, p) blocks that wait for their second half
     is_open: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))  # (S, J)
+
+    def verify(self) -> None:
+        """Refuse moments of other blocks."""
+        bounds(self, {"epoch_end": (FIRST_EPOCH, COUNT[1]), "count": COUNT})
+        sizes = shapes(self, {"pilot": "p", "count": "2 J"})
+        if sizes["J"]:
+            shapes(self, {"total": "2 J p", "squares": "2 J p", "half": "S J p", "is_open": "S J"}, **sizes)
 
     def taking(self, increments: FieldIncrements, clock: Clock) -> ScoreBlocks:
         """Take in the rows of a tile, or less."""

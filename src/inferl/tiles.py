@@ -23,6 +23,7 @@ from inferl.episodes import EpisodeSummary
 from inferl.errors import DivergenceError, SettingError
 from inferl.fingerprints import combined, fingerprints
 from inferl.increments import Increments
+from inferl.invariants import bounds, demand
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.ratios import RatioSummary
 from inferl.streams import TILE, Clock, Steps, Streams
@@ -56,6 +57,11 @@ class EvaluatorState:
     ratios_ndim: int = 1  # 2 for several target policies on one log
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
     broken: bool = False  # sums were left half-changed, as when memory runs out
+
+    def verify(self) -> None:
+        """Refuse numbers that no stream has; how the parts go together is said in `storable.py`."""
+        bounds(self, {"outcomes": (0, 2**64 - 1), "fingerprint": (0, 2**64 - 1), "ratios_ndim": (0, 2)})
+        demand(not self.broken, "an evaluator was saved whose last update was cut off")
 
 
 @dataclass(frozen=True)

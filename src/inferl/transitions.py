@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,12 @@ class Transitions(Rows):
         for name, value in {"first": None, "episode": None, **columns}.items():
             object.__setattr__(new, name, value)
         return new
+
+    def verify(self) -> None:
+        """Refuse what does not come through the door."""
+        if len(self.features):
+            Transitions(**{f.name: getattr(self, f.name) for f in fields(self)})
+        super().verify()
 
     @property
     def tabular(self) -> bool:

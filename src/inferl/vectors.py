@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inferl.invariants import COUNT, bounds, demand, shapes
 from inferl.rows import Floats, Integers, Rows, shared
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "subtract",
     "subtract_scaled",
     "terms",
+    "verify_vectors",
 ]
 
 
@@ -46,6 +48,11 @@ class Sparse(Rows):
     value: Floats  # (..., m)
     size: int = field(metadata=shared)
 
+    def verify(self) -> None:
+        """Refuse entries outside the vectors."""
+        demand(self.index.shape == self.value.shape and self.index.ndim > 1, "Sparse has indices without values")
+        bounds(self, {"size": COUNT, "index": (0, self.size - 1)})
+
 
 Number = TypeVar("Number", np.int64, np.float64)
 Vectors = Floats | Sparse  # (T, p) or, for the terms of an increment, (T, K, p)
@@ -54,6 +61,19 @@ Vectors = Floats | Sparse  # (T, p) or, for the terms of an increment, (T, K, p)
 def one_hot(index: Integers, size: int) -> Sparse:
     """Turn row numbers into unit vectors."""
     return Sparse(index[:, None], np.ones((len(index), 1)), size)
+
+
+def verify_vectors(of: Any, letters: str, names: Sequence[str], **sizes: int) -> dict[str, int]:
+    """Refuse vectors of other shapes, dense or sparse, as `invariants.shapes` does; the last letter is their length."""
+    *rows, length = letters.split()
+    for name in names:
+        x = getattr(of, name)
+        if isinstance(x, Sparse):
+            sizes = shapes(of, {f"{name}.index": " ".join([*rows, f"entries_of_{name}"])}, **sizes)
+            demand(sizes.setdefault(length, x.size) == x.size, f"{type(of).__name__}.{name} has length {x.size}")
+        else:
+            sizes = shapes(of, {name: letters}, **sizes)
+    return sizes
 
 
 def stored_numbers(x: Vectors) -> int:

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,23 @@
 namespace nb = nanobind;
 using namespace inferl;
 
-using Reals = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Counts = nb::ndarray<const std::int64_t, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+// What is only read. Arrays are checked here once a call, whoever checked them before: nothing that Python hands over
+// may lead outside of them.
+template <class Scalar, class... Shape>
+using Given = nb::ndarray<const Scalar, nb::c_contig, nb::device::cpu, Shape...>;
+using Reals = Given<double>;
+using Counts = Given<std::int64_t>;
+using Column = Given<double, nb::ndim<1>>;
+using Labels = Given<std::int64_t, nb::ndim<1>>;
+using Flags = Given<bool, nb::ndim<1>>;
+
+// What is changed in place.
+template <class Scalar, std::size_t dimensions>
+using Own = nb::ndarray<Scalar, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+using Sums = Own<double, 1>;
+using Rows = Own<double, 2>;
+using Levels = Own<double, 3>;
+using Numbers = Own<std::int64_t, 1>;
 
 namespace {
 
@@ -52,6 +67,17 @@ void choose(const std::string &name) {
     throw std::invalid_argument("this machine has no instruction set " + name);
 }
 
+void expect(bool fits) {
+    if (!fits) throw std::invalid_argument("arrays that do not fit together, or numbers that lead outside of them");
+}
+
+template <class Array>
+bool all_below(const Array &index, std::size_t bound) {
+    for (std::size_t i = 0; i < index.size(); ++i)
+        if (index.data()[i] < 0 || static_cast<std::size_t>(index.data()[i]) >= bound) return false;
+    return true;
+}
+
 // Everything that does not depend on the form of the increments.
 struct Call {
     State state;
@@ -59,13 +85,12 @@ struct Call {
     int threads;
 };
 
-Call call_of(Rows iterate, Rows lag, Reals step_size, Reals mass, std::size_t tile, Rows largest, int law,
-             std::uint64_t seed, std::uint64_t first_replica, Counts tick, Counts stream, int threads) {
-    const std::size_t rows = step_size.shape(0), columns = iterate.shape(1);
-    const bool fits = lag.shape(0) == iterate.shape(0) && lag.shape(1) == columns && mass.shape(0) == rows &&
-                      tick.shape(0) == rows && stream.shape(0) == rows && tile % 8 == 0 && tile > 0 &&
-                      largest.shape(0) == (rows + tile - 1) / tile && largest.shape(1) == columns;
-    if (!fits) throw std::invalid_argument("arrays of different lengths");
+Call call_of(Rows iterate, Rows lag, Column step_size, Column mass, std::size_t tile, Rows largest, int law,
+             std::uint64_t seed, std::uint64_t first_replica, Labels tick, Labels stream, int threads) {
+    const std::size_t rows = step_size.size(), columns = iterate.shape(1);
+    expect(lag.shape(0) == iterate.shape(0) && lag.shape(1) == columns && mass.size() == rows && tick.size() == rows &&
+           stream.size() == rows && tile % 8 == 0 && tile > 0 && largest.shape(0) == (rows + tile - 1) / tile &&
+           largest.shape(1) == columns && law >= 0 && law <= 2);
     Draws draws{static_cast<Law>(law), seed, first_replica, tick.data(), stream.data()};
     return {State{iterate.data(), lag.data(), iterate.shape(0), columns},
             Schedule{step_size.data(), mass.data(), rows, tile, largest.data(), draws}, threads};
@@ -77,7 +102,7 @@ void run(const Call &call, const Form &form,
          void (*fold)(const State &, const Schedule &, const Form &, std::size_t, std::size_t)) {
     nb::gil_scoped_release release;
     const std::size_t lanes = chosen->lanes, groups = (call.state.columns + lanes - 1) / lanes;
-    const std::size_t workers = std::max<std::size_t>(1, std::min<std::size_t>(call.threads, groups));
+    const std::size_t workers = std::max<std::size_t>(1, std::min<std::size_t>(std::max(call.threads, 1), groups));
     auto part = [&](std::size_t worker) {
         const std::size_t begin = groups * worker / workers * lanes;
         const std::size_t end = std::min(groups * (worker + 1) / workers * lanes, call.state.columns);
@@ -87,16 +112,6 @@ void run(const Call &call, const Form &form,
     for (std::size_t worker = 1; worker < workers; ++worker) pool.emplace_back(part, worker);
     part(0);
     for (std::thread &thread : pool) thread.join();
-}
-
-void expect(bool fits) {
-    if (!fits) throw std::invalid_argument("increments of another shape");
-}
-
-bool all_below(const Counts &index, std::size_t bound) {
-    for (std::size_t i = 0; i < index.size(); ++i)
-        if (index.data()[i] < 0 || static_cast<std::size_t>(index.data()[i]) >= bound) return false;
-    return true;
 }
 
 SparseTerms sparse_terms(Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c, std::size_t rows,
@@ -110,8 +125,8 @@ SparseTerms sparse_terms(Counts u_index, Reals u_value, Counts v_index, Reals v_
 }
 
 #define CALL_PARAMETERS                                                                                              \
-    Rows iterate, Rows lag, Reals step_size, Reals mass, std::size_t tile, Rows largest, int law, std::uint64_t seed, \
-        std::uint64_t first_replica, Counts tick, Counts stream, int threads
+    Rows iterate, Rows lag, Column step_size, Column mass, std::size_t tile, Rows largest, int law,                  \
+        std::uint64_t seed, std::uint64_t first_replica, Labels tick, Labels stream, int threads
 #define CALL \
     call_of(iterate, lag, step_size, mass, tile, largest, law, seed, first_replica, tick, stream, threads)
 
@@ -144,7 +159,7 @@ void fold_dense(CALL_PARAMETERS, Reals u, Reals v, Reals c, Reals damping) {
     run(call, DenseTerms{u.data(), v.data(), c.data(), damping.data(), terms}, chosen->dense);
 }
 
-Walk walk_of(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit) {
+Walk walk_of(Rows iterate, Rows lag, Counts rows, Labels lengths, Column step_size, Column mass, Column limit) {
     const std::size_t walkers = iterate.shape(0), steps = step_size.size();
     expect(lag.shape(0) == walkers && lag.shape(1) == iterate.shape(1) && rows.size() == walkers * steps &&
            lengths.size() == walkers && mass.size() == steps && all_below(rows, limit.size()) &&
@@ -153,8 +168,8 @@ Walk walk_of(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_siz
             mass.data(), limit.data(), iterate.shape(1), walkers, steps};
 }
 
-void walk_dense(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit, Reals u,
-                Reals v, Reals c, Reals damping) {
+void walk_dense(Rows iterate, Rows lag, Counts rows, Labels lengths, Column step_size, Column mass, Column limit,
+                Reals u, Reals v, Reals c, Column damping) {
     const Walk walk = walk_of(iterate, lag, rows, lengths, step_size, mass, limit);
     const std::size_t terms = c.ndim() == 2 ? c.shape(1) : 0;
     expect(c.size() == limit.size() * terms && u.size() == c.size() * walk.p && v.size() == u.size() &&
@@ -163,7 +178,7 @@ void walk_dense(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_
     chosen->walk_dense(walk, {u.data(), v.data(), c.data(), damping.size() ? damping.data() : nullptr, terms});
 }
 
-void walk_sparse(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step_size, Reals mass, Reals limit,
+void walk_sparse(Rows iterate, Rows lag, Counts rows, Labels lengths, Column step_size, Column mass, Column limit,
                  Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c) {
     const Walk walk = walk_of(iterate, lag, rows, lengths, step_size, mass, limit);
     const SparseTerms terms = sparse_terms(u_index, u_value, v_index, v_value, c, limit.size(), walk.p);
@@ -172,18 +187,13 @@ void walk_sparse(Rows iterate, Rows lag, Counts rows, Counts lengths, Reals step
 }
 
 // Block sums of length 1, 2, 4, ... along each stream; returns the row to go on with when a level is full.
-std::size_t pair_up(Reals scores, Counts slot, nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> half,
-                    nb::ndarray<bool, nb::ndim<2>, nb::c_contig, nb::device::cpu> is_open,
-                    nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> gathered,
-                    nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> waiting, std::size_t row) {
+std::size_t pair_up(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own<bool, 2> is_open, Levels gathered,
+                    Numbers waiting, std::size_t row) {
     const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
     const std::size_t room = gathered.shape(1), streams = half.shape(0);
-    expect(scores.ndim() == 2 && scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels &&
-           half.shape(2) == p && is_open.shape(0) == streams && is_open.shape(1) == levels &&
-           waiting.shape(0) == levels);
-    for (std::size_t j = 0; j < levels; ++j) expect(waiting.data()[j] >= 0);
-    for (std::size_t t = 0; t < rows; ++t)
-        expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
+    expect(scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels && half.shape(2) == p &&
+           is_open.shape(0) == streams && is_open.shape(1) == levels && waiting.size() == levels && room > 0 &&
+           all_below(waiting, room + 1) && all_below(slot, streams));
     nb::gil_scoped_release release;
     std::vector<double> sum(p);
     for (; row < rows; ++row) {
@@ -208,32 +218,18 @@ std::size_t pair_up(Reals scores, Counts slot, nb::ndarray<double, nb::ndim<3>, 
 }
 
 // Short blocks of sparse scores, entry by entry; sums of the longest blocks go out as vectors.
-void add_entries(Counts index, Reals value, Counts slot,
-                 nb::ndarray<std::int64_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> kept_index,
-                 nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> kept_value,
-                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> kept_rows,
-                 nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> outer,
-                 nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> total,
-                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> count, Rows sums,
-                 nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> closed_by) {
+void add_entries(Given<std::int64_t, nb::ndim<2>> index, Given<double, nb::ndim<2>> value, Labels slot,
+                 Own<std::int64_t, 3> kept_index, Levels kept_value, Numbers kept_rows, Levels outer, Rows total,
+                 Numbers count, Rows sums, Numbers closed_by) {
     const std::size_t rows = index.shape(0), m = kept_index.shape(2), longest = kept_index.shape(1);
-    const std::size_t levels = count.shape(0), p = sums.shape(1), streams = kept_rows.shape(0);
-    expect(index.ndim() == 2 && index.shape(1) == m && value.size() == index.size() && slot.size() == rows &&
-           kept_value.shape(0) == streams && kept_index.shape(0) == streams && kept_value.shape(1) == longest &&
-           kept_value.shape(2) == m && longest == std::size_t(1) << levels && outer.shape(0) == levels &&
-           outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels && total.shape(1) == p &&
-           closed_by.shape(0) == sums.shape(0));
-    for (std::size_t i = 0; i < index.size(); ++i)
-        expect(index.data()[i] >= 0 && static_cast<std::size_t>(index.data()[i]) < p);
-    for (std::size_t t = 0; t < rows; ++t)
-        expect(slot.data()[t] >= 0 && static_cast<std::size_t>(slot.data()[t]) < streams);
-    std::vector<std::size_t> seen(streams);  // rows that a stream will have by the end
-    for (std::size_t s = 0; s < streams; ++s) {
-        expect(kept_rows.data()[s] >= 0 && static_cast<std::size_t>(kept_rows.data()[s]) < longest);
-        seen[s] = kept_rows.data()[s];
-    }
-    for (std::size_t i = 0; i < kept_index.size(); ++i)
-        expect(kept_index.data()[i] >= 0 && static_cast<std::size_t>(kept_index.data()[i]) < p);
+    const std::size_t levels = count.size(), p = sums.shape(1), streams = kept_rows.size();
+    expect(index.shape(1) == m && value.shape(0) == rows && value.shape(1) == m && slot.size() == rows &&
+           kept_index.shape(0) == streams && kept_value.shape(0) == streams && kept_value.shape(1) == longest &&
+           kept_value.shape(2) == m && levels < 32 && longest == std::size_t(1) << levels &&
+           outer.shape(0) == levels && outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels &&
+           total.shape(1) == p && closed_by.size() == sums.shape(0) && all_below(index, p) &&
+           all_below(slot, streams) && all_below(kept_rows, longest) && all_below(kept_index, p));
+    std::vector<std::size_t> seen(kept_rows.data(), kept_rows.data() + streams);  // rows of each stream by the end
     std::size_t closing = 0;
     for (std::size_t t = 0; t < rows; ++t) closing += ++seen[slot.data()[t]] % longest == 0;
     expect(closing <= sums.shape(0));
@@ -270,18 +266,11 @@ void add_entries(Counts index, Reals value, Counts slot,
     }
 }
 
-using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Sums = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void expect_slots(const Counts &slot, std::size_t rows, std::size_t streams) {
-    expect(slot.size() == rows && all_below(slot, streams));
-}
-
 // A sum that decays along each stream: carried = decay (carried + add), restarted where an episode opens.
-void decaying_sum(Reals add, Reals decay, Counts slot, Flags first, double most, Sums carried, Sums out) {
+void decaying_sum(Column add, Column decay, Labels slot, Flags first, double most, Sums carried, Sums out) {
     const std::size_t rows = add.size();
-    expect(decay.size() == rows && first.size() == rows && out.size() == rows);
-    expect_slots(slot, rows, carried.size());
+    expect(decay.size() == rows && slot.size() == rows && first.size() == rows && out.size() == rows &&
+           all_below(slot, carried.size()));
     nb::gil_scoped_release release;
     for (std::size_t t = 0; t < rows; ++t) {
         double &before = carried.data()[slot.data()[t]];
@@ -293,15 +282,14 @@ void decaying_sum(Reals add, Reals decay, Counts slot, Flags first, double most,
 }
 
 // Sums of scores over episodes; returns the row to go on with when there is no room for more that have closed.
-std::pair<std::size_t, std::size_t> sum_episodes(
-    Counts index, Reals value, Counts slot, Counts episode, Flags last, Rows sum,
-    nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> open, Rows closed, std::size_t row) {
+std::pair<std::size_t, std::size_t> sum_episodes(Counts index, Given<double, nb::ndim<2>> value, Labels slot,
+                                                 Labels episode, Flags last, Rows sum, Numbers open, Rows closed,
+                                                 std::size_t row) {
     const std::size_t rows = slot.size(), p = sum.shape(1), room = closed.shape(0), streams = sum.shape(0);
     const bool sparse = index.size() > 0;
-    expect(value.ndim() == 2 && value.shape(0) == rows && episode.size() == rows && last.size() == rows &&
-           closed.shape(1) == p && open.size() == streams && room > 1 &&
+    expect(value.shape(0) == rows && episode.size() == rows && last.size() == rows && closed.shape(1) == p &&
+           open.size() == streams && room > 1 && all_below(slot, streams) &&
            (sparse ? index.size() == value.size() && all_below(index, p) : value.shape(1) == p));
-    expect_slots(slot, rows, streams);
     nb::gil_scoped_release release;
     const std::size_t m = value.shape(1);
     std::size_t filled = 0;
@@ -328,12 +316,13 @@ std::pair<std::size_t, std::size_t> sum_episodes(
 }
 
 // Follow episodes: what each of those that closed had earned, its weight, and what was left beyond its end.
-std::pair<std::size_t, std::size_t> follow_episodes(Reals reward, Reals discount, Reals ratio, Counts slot, Flags first,
-                                                    Flags last, double most, Rows open, Rows closed, std::size_t row) {
+std::pair<std::size_t, std::size_t> follow_episodes(Column reward, Column discount, Column ratio, Labels slot,
+                                                    Flags first, Flags last, double most, Rows open, Rows closed,
+                                                    std::size_t row) {
     const std::size_t rows = slot.size(), room = closed.shape(0);
     expect(reward.size() == rows && discount.size() == rows && ratio.size() == rows && first.size() == rows &&
-           last.size() == rows && open.shape(1) == 5 && closed.shape(1) == 5 && room > 1);
-    expect_slots(slot, rows, open.shape(0));
+           last.size() == rows && open.shape(1) == 5 && closed.shape(1) == 5 && room > 1 &&
+           all_below(slot, open.shape(0)));
     nb::gil_scoped_release release;
     std::size_t filled = 0;
     for (; row < rows && filled + 2 <= room; ++row) {
@@ -358,21 +347,40 @@ std::pair<std::size_t, std::size_t> follow_episodes(Reals reward, Reals discount
     return {row, filled};
 }
 
+template <class>
+struct IsArray : std::false_type {};
+template <class... Traits>
+struct IsArray<nb::ndarray<Traits...>> : std::true_type {};
+
+// Arrays of another type or layout are refused: nanobind would hand over a copy, and what is changed in it be lost.
+template <class Argument>
+auto argument() {
+    if constexpr (IsArray<Argument>::value)
+        return nb::arg().noconvert();
+    else
+        return nb::arg();
+}
+
+template <class Result, class... Arguments>
+void define(nb::module_ &m, const char *name, Result (*function)(Arguments...)) {
+    m.def(name, function, argument<Arguments>()...);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
     m.def("instruction_sets", &instruction_sets);
     m.def("choose", &choose);
     m.def("chosen", [] { return std::string(chosen->name); });
-    m.def("fold_single", &fold_single);
-    m.def("fold_sparse", &fold_sparse);
-    m.def("fold_gradient", &fold_gradient);
-    m.def("fold_dense", &fold_dense);
-    m.def("walk_dense", &walk_dense);
-    m.def("walk_sparse", &walk_sparse);
-    m.def("pair_up", &pair_up);
-    m.def("add_entries", &add_entries);
-    m.def("decaying_sum", &decaying_sum);
-    m.def("sum_episodes", &sum_episodes);
-    m.def("follow_episodes", &follow_episodes);
+    define(m, "fold_single", &fold_single);
+    define(m, "fold_sparse", &fold_sparse);
+    define(m, "fold_gradient", &fold_gradient);
+    define(m, "fold_dense", &fold_dense);
+    define(m, "walk_dense", &walk_dense);
+    define(m, "walk_sparse", &walk_sparse);
+    define(m, "pair_up", &pair_up);
+    define(m, "add_entries", &add_entries);
+    define(m, "decaying_sum", &decaying_sum);
+    define(m, "sum_episodes", &sum_episodes);
+    define(m, "follow_episodes", &follow_episodes);
 }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,86 @@ def test_a_complete_run_is_reported_again(tmp_path: Path) -> None:
     again = runner.invoke(app, ["resume", str(run_file)])
     assert again.exit_code == 0
     assert again.stdout == first.stdout
+
+
+# Files of others.
+
+
+def saved_rollout(folder: Path, **options: Any) -> Path:
+    """A run of CartPole with a policy in `folder`, stopped after its first episodes."""
+    (folder / "my_policy.py").write_text("print('imported')\ndef act(pole):\n    return int(pole[2] > 0)\n")
+    straight = folder / "straight.run"
+    command = ["rollout", "CartPole-v1", "--policy", "my_policy:act", "--episodes", "3", "--checkpoint", str(straight)]
+    assert runner.invoke(app, command).exit_code == 0
+    run = Run.load(straight)
+    run.complete, run.options = False, run.options | {"episodes": 5} | options
+    run.save(folder / "half.run")
+    return folder / "half.run"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "my_policy", raising=False)
+    return tmp_path
+
+
+def test_code_that_a_run_file_names_is_not_run_unasked(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_file = saved_rollout(here)
+    monkeypatch.delitem(sys.modules, "my_policy")
+    refused = runner.invoke(app, ["resume", str(run_file)])
+    assert refused.exit_code == 2
+    assert "names code to be run: my_policy:act" in refused.stderr
+    assert f"inferl resume {run_file} --yes" in refused.stderr
+    assert "my_policy" not in sys.modules
+    done = runner.invoke(app, ["resume", str(run_file), "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "my_policy" in sys.modules
+    assert Run.load(run_file).evaluator.episodes == 5
+    again = runner.invoke(app, ["resume", str(run_file)])  # it is complete: nothing is run
+    assert again.exit_code == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_on_a_terminal_it_is_asked(answer: str, code: int, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_file = saved_rollout(here)
+    monkeypatch.setattr(import_module("inferl.cli.resume"), "_at_terminal", lambda: True)
+    result = runner.invoke(app, ["resume", str(run_file)], input=answer)
+    assert result.exit_code == code, result.output
+    assert "my_policy:act" in result.output
+    assert Run.load(run_file).complete == (code == 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"features": "elsewhere:map"}, {"env": "elsewhere:CartPole-v1", "policy": "random"}]
+)
+def test_features_and_environments_are_code_too(options: dict[str, str], here: Path) -> None:
+    refused = runner.invoke(app, ["resume", str(saved_rollout(here, **options))])
+    assert refused.exit_code == 2
+    assert f"names code to be run: {'my_policy:act, ' if 'features' in options else ''}elsewhere:" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"episodes": "many"},
+        {"seed": None},
+        {"env_option": 3},
+        {"discount": "x"},
+        {"nonsense": 1},
+        {"algorithm": "magic"},
+    ],
+)
+def test_options_that_no_command_has_are_refused(options: dict[str, Any], here: Path) -> None:
+    result = runner.invoke(app, ["resume", str(saved_rollout(here, **options)), "--yes"])
+    assert result.exit_code == 2
+    assert f"has options that inferl rollout does not: {next(iter(options))}" in result.stderr
+
+
+def test_a_run_of_one_s_own_has_no_command(here: Path) -> None:
+    run = Run(inferl.Evaluator(inferl.TD(1)), target=0)
+    run.save(here / "own.run")
+    result = runner.invoke(app, ["resume", str(here / "own.run")])
+    assert result.exit_code == 2
+    assert "cannot be resumed" in result.stderr

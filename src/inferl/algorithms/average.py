@@ -9,6 +9,7 @@ import numpy as np
 from inferl.algorithms.base import Algorithm, Carry, count, single, transitions_of
 from inferl.errors import DataError, TargetError
 from inferl.increments import Increments
+from inferl.invariants import demand
 from inferl.rows import Floats
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
@@ -43,6 +44,10 @@ class AverageReward(Algorithm):
     def __init__(self, n_features: int) -> None:
         object.__setattr__(self, "dimension", 1)
         object.__setattr__(self, "features_seen", count(n_features, "AverageReward"))
+
+    def verify(self) -> None:
+        """Refuse what the constructor would not make."""
+        demand(self == AverageReward(self.features_seen), f"no constructor makes {self}")
 
     def __repr__(self) -> str:
         return f"AverageReward({self.features_seen})"

@@ -10,6 +10,7 @@ from inferl.algorithms.base import Algorithm, Carry, count, transitions_of
 from inferl.arrays import short
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.increments import FieldFunction, FieldIncrements, Increments
+from inferl.invariants import demand
 from inferl.rows import Floats, Integers
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
@@ -103,6 +104,10 @@ class Stack(Algorithm):
             raise SettingError("Stack needs algorithms that answer a step at the same time: the same n for all")
         object.__setattr__(self, "dimension", sum(part.dimension for part in parts))
         object.__setattr__(self, "parts", parts)
+
+    def verify(self) -> None:
+        """Refuse what the constructor would not make."""
+        demand(self == Stack(*self.parts), f"no constructor makes {self}")
 
     @property
     def n_parameters(self) -> int:

@@ -26,14 +26,16 @@ from inferl.algorithms.td import TD
 from inferl.arrays import as_array
 from inferl.errors import InputError, SettingError, ShapeError
 from inferl.increments import Increments, unexplained
+from inferl.invariants import bounds, demand, shapes
 from inferl.rows import Bools, Floats, Integers, Rows, lengthened, shared
 from inferl.streams import Clock, Steps
 from inferl.transitions import Transitions
-from inferl.vectors import Sparse, Vectors, dense, embed, scale, squared_norm, stored_numbers, terms
+from inferl.vectors import Sparse, Vectors, dense, embed, scale, squared_norm, stored_numbers, terms, verify_vectors
 
 __all__ = ["DoublyRobust", "ValueIncrements"]
 
 OUTPUTS = ("fitted", "gap", "cut", "early")
+COLUMNS = ("ratio", "reward", "weight", "early", "starts", "scale")
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,6 +73,10 @@ class DoublyRobust(Algorithm):
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "start", _as_start(start, base))
         object.__setattr__(self, "dimension", base.dimension + len(OUTPUTS))
+
+    def verify(self) -> None:
+        """Refuse what the constructor would not make."""
+        demand(self == DoublyRobust(self.base, self.start), f"no constructor makes {self}")
 
     def __repr__(self) -> str:
         return f"DoublyRobust({self.base}{'' if self.start is None else f', start={self.start}'})"
@@ -186,6 +192,13 @@ class ValueIncrements(Rows):
     scale: Floats  # (T,)
     outputs: Integers = field(metadata=shared)  # where fitted, gap, cut and early are
     size: int = field(metadata=shared)  # number of parameters
+
+    def verify(self) -> None:
+        """Refuse what no transitions give."""
+        super().verify()
+        sizes = verify_vectors(self, "T d", ["phi", "dphi"])
+        sizes = shapes(self, {"trace": "T d", "outputs": str(len(OUTPUTS))} | dict.fromkeys(COLUMNS, "T"), **sizes)
+        bounds(self, {"outputs": (0, self.size - 1), "size": (sizes["d"] + len(OUTPUTS), sizes["d"] + len(OUTPUTS))})
 
     @property
     def n_parameters(self) -> int:

@@ -38,7 +38,8 @@ def report(
     check_checkpoint(path)
     names = _names(run_files)
     runs = {name: Run.load(file) for name, file in zip(names, run_files, strict=True)}
-    html = page(runs, {name: _facts(run) for name, run in runs.items()})
+    facts = {name: _facts(run, file) for (name, run), file in zip(runs.items(), run_files, strict=True)}
+    html = page(runs, facts)
     path.write_text(html, encoding="utf-8")
     for name, run in runs.items():
         for line in str(run.interval()).splitlines():
@@ -60,10 +61,12 @@ def _names(files: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(file) for file in files]
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: Run, run_file: Path) -> dict[str, Any]:
     """Return what the source has to say."""
     from inferl.cli.building import make_table
+    from inferl.cli.resume import check_options
 
     if run.command != "evaluate" or run.position is None:
         return {}
+    check_options(run, run_file)
     return dict(make_table(run.options).resume(run.position).facts())

@@ -8,7 +8,7 @@ import numpy as np
 
 from inferl.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.kernels import _native, reference
-from inferl.kernels.seam import Draws, Foldable
+from inferl.kernels.seam import Draws, Foldable, all_below, expect
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
 from inferl.vectors import Sparse, dense
@@ -60,8 +60,8 @@ def fold(
         law,
         draws.seed,
         draws.first_replica,
-        np.ascontiguousarray(draws.tick),
-        np.ascontiguousarray(draws.stream),
+        _whole(draws.tick),
+        _whole(draws.stream),
         threads,
     )
     if isinstance(increments, GradientIncrements):
@@ -74,7 +74,7 @@ def fold(
         increments = x.expanded()
     u, v, c, damped = increments.u, increments.v, increments.c, bool(increments.damping.any())
     if isinstance(u, Sparse) and isinstance(v, Sparse) and not damped:
-        entries = (np.ascontiguousarray(u.index), _flat(u.value), np.ascontiguousarray(v.index), _flat(v.value))
+        entries = (_whole(u.index), _flat(u.value), _whole(v.index), _flat(v.value))
         _native.fold_sparse(*call, *entries, _flat(c))
     elif c.shape[1] == 1 and not damped:
         _native.fold_single(*call, _flat(dense(u)), _flat(dense(v)), _flat(c))
@@ -96,9 +96,9 @@ def walk(
     """Let resamples walk along rows of their own; see `seam.Walk`."""
     u, v, c = increments.u, increments.v, _flat(increments.c)
     damping = increments.damping if increments.damping.any() else np.zeros(0)
-    call = (iterate, lag, rows, lengths, _flat(step_size), _flat(mass), _flat(limit))
+    call = (iterate, lag, _whole(rows), _whole(lengths), _flat(step_size), _flat(mass), _flat(limit))
     if isinstance(u, Sparse) and isinstance(v, Sparse) and not len(damping):
-        entries = (np.ascontiguousarray(u.index), _flat(u.value), np.ascontiguousarray(v.index), _flat(v.value))
+        entries = (_whole(u.index), _flat(u.value), _whole(v.index), _flat(v.value))
         _native.walk_sparse(*call, *entries, c)
     else:
         _native.walk_dense(*call, _flat(dense(u)), _flat(dense(v)), c, _flat(damping))
@@ -114,7 +114,7 @@ def pair_up(
     row: int,
 ) -> int:
     """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
-    return _native.pair_up(_flat(scores), np.ascontiguousarray(slot), half, is_open, gathered, waiting, row)
+    return _native.pair_up(_flat(scores), _whole(slot), half, is_open, gathered, waiting, row)
 
 
 def add_entries(
@@ -130,13 +130,14 @@ def add_entries(
     p: int,
 ) -> tuple[Floats, Integers]:
     """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
-    rows = np.bincount(slot, minlength=len(kept_rows)) + kept_rows
-    closing = int(np.sum(rows // kept_index.shape[1]))
+    longest = kept_index.shape[1]
+    expect(all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))  # before room is made for what will close
+    closing = int(np.sum((np.bincount(slot, minlength=len(kept_rows)) + kept_rows) // longest))
     sums, closed_by = np.zeros((closing, p)), np.zeros(closing, np.int64)
     _native.add_entries(
-        np.ascontiguousarray(index),
+        _whole(index),
         _flat(value),
-        np.ascontiguousarray(slot),
+        _whole(slot),
         kept_index,
         kept_value,
         kept_rows,
@@ -152,7 +153,7 @@ def add_entries(
 def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
     """Let a sum decay along each stream; see `seam.DecayingSum`."""
     out = np.empty(len(add))
-    _native.decaying_sum(_flat(add), _flat(decay), np.ascontiguousarray(slot), _bits(first), most, carried, out)
+    _native.decaying_sum(_flat(add), _flat(decay), _whole(slot), _bits(first), most, carried, out)
     return out
 
 
@@ -168,8 +169,8 @@ def sum_episodes(
     row: int,
 ) -> tuple[int, int]:
     """Add up scores over episodes; see `seam.SumEpisodes`."""
-    entries = np.zeros(0, np.int64) if index is None else np.ascontiguousarray(index)
-    places = np.ascontiguousarray(slot), np.ascontiguousarray(episode), _bits(last)
+    entries = np.zeros(0, np.int64) if index is None else _whole(index)
+    places = _whole(slot), _whole(episode), _bits(last)
     after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
     return int(after), int(filled)
 
@@ -187,13 +188,17 @@ def follow_episodes(
     row: int,
 ) -> tuple[int, int]:
     """Follow episodes; see `seam.FollowEpisodes`."""
-    columns = _flat(reward), _flat(discount), _flat(ratio), np.ascontiguousarray(slot), _bits(first), _bits(last)
+    columns = _flat(reward), _flat(discount), _flat(ratio), _whole(slot), _bits(first), _bits(last)
     after, filled = _native.follow_episodes(*columns, most, open, closed, row)
     return int(after), int(filled)
 
 
 def _bits(array: Bools) -> Bools:
     return np.ascontiguousarray(array, dtype=np.bool_)
+
+
+def _whole(array: Integers) -> Integers:
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _flat(array: Floats) -> Floats:

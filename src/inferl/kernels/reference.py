@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferl.increments import FieldIncrements, GradientIncrements, Increments
-from inferl.kernels.seam import Draws, Foldable
+from inferl.kernels.seam import Draws, Foldable, all_below, expect
 from inferl.kernels.walks import walk
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE
@@ -121,6 +121,7 @@ def pair_up(
 ) -> int:
     """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
     n_levels, room = gathered.shape[:2]
+    expect(room > 0 and all_below(waiting, room + 1) and all_below(slot, len(half)) and half.shape[:2] == is_open.shape)
     for t in range(row, len(scores)):
         if (waiting == room).any():
             return t
@@ -151,6 +152,8 @@ def add_entries(
     """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
     sums, closed_by = [], []
     longest = kept_index.shape[1]
+    expect(longest == 2 ** len(count) and all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))
+    expect(all_below(index, p) and all_below(kept_index, p))
     for t, s in enumerate(slot.tolist()):
         kept_index[s, kept_rows[s]] = index[t]
         kept_value[s, kept_rows[s]] = value[t]
@@ -176,6 +179,7 @@ def add_entries(
 
 def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
     """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    expect(all_below(slot, len(carried)))
     out = np.empty(len(add))
     columns = zip(add.tolist(), decay.tolist(), slot.tolist(), first.tolist(), strict=True)
     for t, (more, factor, s, opens) in enumerate(columns):
@@ -196,6 +200,7 @@ def sum_episodes(
     row: int,
 ) -> tuple[int, int]:
     """Add up scores over episodes; see `seam.SumEpisodes`."""
+    expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])) and len(closed) > 1)
     filled = 0
 
     def close(s: int) -> None:
@@ -233,6 +238,7 @@ def follow_episodes(
     row: int,
 ) -> tuple[int, int]:
     """Follow episodes; see `seam.FollowEpisodes`."""
+    expect(all_below(slot, len(open)) and open.shape[1] == closed.shape[1] == 5 and len(closed) > 1)
     filled = 0
 
     def close(s: int, at: int) -> None:

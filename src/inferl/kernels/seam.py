@@ -8,9 +8,32 @@ from inferl.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.multipliers import Multipliers
 from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["AddEntries", "DecayingSum", "Draws", "Fold", "Foldable", "FollowEpisodes", "PairUp", "SumEpisodes", "Walk"]
+__all__ = [
+    "AddEntries",
+    "DecayingSum",
+    "Draws",
+    "Fold",
+    "Foldable",
+    "FollowEpisodes",
+    "PairUp",
+    "SumEpisodes",
+    "Walk",
+    "all_below",
+    "expect",
+]
 
 Foldable = Increments | GradientIncrements | FieldIncrements
+
+
+def expect(fits: bool) -> None:
+    """Refuse arrays that a kernel would leave; every kernel looks once a call, whoever looked before."""
+    if not fits:
+        raise ValueError("arrays that do not fit together, or numbers that lead outside of them")
+
+
+def all_below(index: Integers, bound: int) -> bool:
+    """Say whether these are places in an array of this length."""
+    return index.size == 0 or bool(index.min() >= 0 and index.max() < bound)
 
 
 class Draws(NamedTuple):

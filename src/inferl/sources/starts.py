@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from inferl.errors import TargetError
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, Integers
 
 __all__ = ["Starts"]
@@ -30,6 +31,11 @@ class Starts:
 
     number: int = 0
     total: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or how often each state of a table began
+
+    def verify(self) -> None:
+        """Refuse what no starts leave."""
+        shapes(self, {"total": "d"})
+        bounds(self, {"number": COUNT})
 
     def taking(self, features: Floats | Integers, n_states: int | None = None) -> Starts:
         """Add the first rows of some episodes: vectors (k, d), or states (k,) of a table of `n_states`."""

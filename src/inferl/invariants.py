@@ -1,0 +1,79 @@
+"""Invariants: what holds of every state, said beside its fields, and asked when one comes from a file.
+
+A class says it in a method `verify`, with the three functions of this file. Types need not be said again: the reader
+of checkpoints compares every field with its annotation before `verify` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from sys import float_info
+from typing import Any
+
+import numpy as np
+
+from inferl.errors import CheckpointCorruptError
+
+__all__ = ["COUNT", "FINITE", "bounds", "demand", "shapes"]
+
+COUNT = (0, 2**53)  # every such number is exact as a float, and no stream is as long
+FINITE = (-float_info.max, float_info.max)
+
+
+def shapes(of: Any, expected: Mapping[str, str], **sizes: int) -> dict[str, int]:
+    """Refuse arrays of other shapes; a letter is the same size wherever it stands. Return the sizes.
+
+    What is None is passed over, also on the way to ``"previous.total"``.
+
+    >>> from types import SimpleNamespace
+    >>> of = SimpleNamespace(matrix=np.eye(2), inner=SimpleNamespace(rows=np.zeros((5, 2))))
+    >>> shapes(of, {"matrix": "p p", "inner.rows": "T p"})
+    {'p': 2, 'T': 5}
+    >>> shapes(of, {"matrix": "p p"}, p=3)
+    Traceback (most recent call last):
+    inferl.errors.CheckpointCorruptError: SimpleNamespace.matrix has shape (2, 2), and not (p, p) with p = 3
+    """
+    for name, letters in expected.items():
+        value = _found(of, name)
+        if value is None:
+            continue
+        shape, wanted = np.shape(value), letters.split()
+        fits = len(shape) == len(wanted)
+        for letter, size in zip(wanted, shape, strict=False):
+            fits &= size == (int(letter) if letter.isdecimal() else sizes.setdefault(letter, size))
+        known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(wanted) if letter in sizes)
+        message = f"has shape {shape}, and not ({', '.join(wanted)})" + (f" with {known}" if known else "")
+        demand(fits, f"{type(of).__name__}.{name} {message}")
+    return sizes
+
+
+def bounds(of: Any, limits: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse numbers, alone or in arrays, outside their limits, and NaN; what is None is passed over.
+
+    >>> from types import SimpleNamespace
+    >>> bounds(SimpleNamespace(waiting=np.array([3, -1])), {"waiting": COUNT})
+    Traceback (most recent call last):
+    inferl.errors.CheckpointCorruptError: SimpleNamespace.waiting is -1, which is not between 0 and 9007199254740992
+    """
+    for name, (low, high) in limits.items():
+        value = _found(of, name)
+        if value is None:
+            continue
+        numbers = np.asarray(value)
+        sound = (numbers >= low) & (numbers <= high)
+        if not sound.all():
+            wrong = numbers[~sound].flat[0]
+            demand(False, f"{type(of).__name__}.{name} is {wrong}, which is not between {low} and {high}")
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    """Refuse what does not hold."""
+    if not holds:
+        raise CheckpointCorruptError(otherwise)
+
+
+def _found(of: Any, name: str) -> Any:
+    """Follow a path of attributes as long as there is something."""
+    for part in name.split("."):
+        of = None if of is None else getattr(of, part)
+    return of
