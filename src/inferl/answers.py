@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
 from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.diagnostics import Check, Misfit, checks
@@ -26,6 +28,7 @@ class Answer(NamedTuple):
     misfit: Misfit | None  # how far the features are off, if starts tell
 
 
+@np.errstate(all="ignore")  # where numbers overflow, a check says so
 def answer(
     tiles: Tiles, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
 ) -> Answer:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferl.errors import DataError, InferlError, ShapeError
+from inferl.errors import DataError, InferlError, SettingError, ShapeError
 from inferl.rows import Floats
 
-__all__ = ["as_array", "as_floats", "is_integer", "is_number", "place", "read", "short"]
+__all__ = ["as_array", "as_count", "as_floats", "is_integer", "is_number", "place", "read", "short"]
 
 NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
@@ -56,6 +56,17 @@ def as_floats(name: str, values: Any) -> Floats:
         return np.array(array, dtype=np.float64, order="C")
 
 
+def as_count(name: str, number: Any, least: int) -> int:
+    """Read a setting that is a whole number.
+
+    >>> as_count("order", np.int64(3), 0)
+    3
+    """
+    if not is_integer(number) or number < least:
+        raise SettingError(f"{name} is {short(number)}; it is a whole number, at least {least}")
+    return int(number)
+
+
 def is_integer(value: Any) -> bool:
     """Say whether a value is a whole number, of Python or of NumPy; true and false are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -92,6 +103,8 @@ def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:
     if array.dtype.kind != "O":
         what = KINDS.get(array.dtype.kind, "no numbers")
         return ShapeError(f"{name} of type {array.dtype} cannot be read as floats: they are {what}")
+    if array.ndim == 0:
+        return ShapeError(f"{name} cannot be read as numbers: {short(array.item())}")
     for where, value in np.ndenumerate(array):
         if isinstance(value, int) and value.bit_length() > 63:  # NumPy keeps it as it is, because no number holds it
             return DataError(f"{place(where)}: {_one(name)} is {short(value)}; integers are below 2^63")

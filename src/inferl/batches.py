@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl.errors import ShapeError
 from inferl.rows import Bools, Integers
 
 __all__ = ["copied", "count", "placed", "rows", "stacked"]
@@ -47,11 +48,17 @@ def stacked(singles: Sequence[Any]) -> Any:
     >>> stacked([(1, 0.5), (2, 0.25)])
     (array([1, 2]), array([0.5 , 0.25]))
     """
-    if isinstance(singles[0], dict):
-        return {name: stacked([single[name] for single in singles]) for name in singles[0]}
-    if isinstance(singles[0], tuple):
-        return tuple(stacked(parts) for parts in zip(*singles, strict=True))
-    return np.stack(singles)
+    try:
+        if isinstance(singles[0], dict):
+            return {name: stacked([single[name] for single in singles]) for name in singles[0]}
+        if isinstance(singles[0], tuple):
+            return tuple(stacked(parts) for parts in zip(*singles, strict=True))
+        return np.stack(singles)
+    except ShapeError:
+        raise
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        kinds = ", ".join(sorted({type(single).__name__ for single in singles}))
+        raise ShapeError(f"{len(singles)} observations or actions ({kinds}) do not fit into a batch: {error}") from None
 
 
 def rows(batch: Any, which: Bools | Integers | int) -> Any:

@@ -177,6 +177,7 @@ def checks(
     beyond = state.episodes.share_of_visits if visits else state.episodes.share_beyond
     of_values = not isinstance(algorithm, AverageReward | Field | Linear)  # whose solution is no value
     made = (
+        overflow(interval),
         divergence(state.diverged and state.diverged[0], units),
         arrived,
         dependence(solved if scores is None else scores, allowed_for),
@@ -283,8 +284,25 @@ def _count(n: float) -> str:
 
 
 def _signed(value: float, error: float) -> str:
+    if not np.isfinite(value) or not np.isfinite(error):
+        return f"{value:+} ± {error}"
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-12))), 0, 12))
     return f"{value:+.{digits}f} ± {error:.{digits}f}"
+
+
+def overflow(interval: Interval) -> Check | None:
+    """Whether numbers have grown beyond what a computer can hold; it does not apply where there is an answer."""
+    rows = np.stack([np.atleast_1d(x) for x in (interval.estimate, interval.lower, interval.upper)], axis=1)
+    lost = ~np.isfinite(rows[:, 0]) | np.isnan(rows).any(axis=1)
+    if not lost.any():
+        return None
+    return Check(
+        "overflow",
+        "failed",
+        f"numbers have grown beyond what a computer can hold, and {int(lost.sum())} of {len(lost)} answers are lost",
+        None,
+        "look for huge features, rewards or products of ratios, and bring them to a usual size",
+    )
 
 
 def divergence(message: str | None, units: str = "") -> Check:

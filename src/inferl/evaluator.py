@@ -17,12 +17,19 @@ from numpy.typing import ArrayLike
 
 from inferl.algorithms import Algorithm
 from inferl.answers import Answer, answer
-from inferl.arrays import read, short
+from inferl.arrays import is_number, read, short
 from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.coordinates import MOST_SOLVED
 from inferl.diagnostics import Misfit, Report
-from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, SettingError, ShapeError
+from inferl.errors import (
+    BrokenError,
+    CheckpointMismatchError,
+    DivergenceError,
+    KindError,
+    SettingError,
+    ShapeError,
+)
 from inferl.increments import Increments
 from inferl.interval import Interval, check_level
 from inferl.least_squares import LeastSquares, LeastSquaresState
@@ -193,7 +200,7 @@ class Evaluator:
 
     def until(
         self,
-        source: Iterable[Transitions],
+        source: Iterable[Transitions | Increments],
         target: Any = None,
         *,
         width: float | None = None,
@@ -202,7 +209,7 @@ class Evaluator:
         level: float = 0.95,
         tuning_time: int = TUNING_TIME,
         after: int = 1000,
-    ) -> Iterator[Transitions]:
+    ) -> Iterator[Transitions | Increments]:
         """Take in chunks of a source until one of the things asked for is known, and hand each chunk on.
 
         The interval is looked at after every chunk, so it is the anytime interval that decides. One that comes with a
@@ -211,9 +218,10 @@ class Evaluator:
         Parameters
         ----------
         source
-            Chunks: a rollout, a log.
+            Chunks: a log, a rollout, which goes on for ever, or part of it, as in ``source.take(episodes=1000)``.
         target
-            As for `interval`; of k targets all must be known.
+            As for `interval`; of k targets all must be known. The starts of a source, ``source.start()``, are those
+            observed at each look.
         width
             Stop when the interval is at most this wide.
         lower_above, upper_below
@@ -234,14 +242,24 @@ class Evaluator:
         >>> print(evaluator.interval(0, kind="anytime"))
         5.05 [4.93, 5.18] 95% anytime, 15 000 transitions
         """
-        asked = {"width": width, "lower_above": lower_above, "upper_below": upper_below}
-        chunks = iter(source)
-        while not self.known(target, **asked, level=level, tuning_time=tuning_time, after=after):
-            chunk = next(chunks, None)
-            if chunk is None:
-                return
-            self.update(chunk)
-            yield chunk
+        check_level(level)
+        asked = _questions(width, lower_above, upper_below, after)
+        chunks = _chunks(source)
+
+        def watched() -> Iterator[Transitions | Increments]:
+            while True:
+                now = (
+                    target.latest() if hasattr(target, "latest") else target
+                )  # what a source observes, it observes now
+                if self.known(now, **asked, level=level, tuning_time=tuning_time, after=after):
+                    return
+                chunk = next(chunks, None)
+                if chunk is None:
+                    return
+                self._take(chunk)
+                yield chunk
+
+        return watched()
 
     def known(
         self,
@@ -255,8 +273,7 @@ class Evaluator:
         after: int = 1000,
     ) -> bool:
         """Say whether one of the things that `until` waits for is known; asking again and again is allowed for."""
-        if width is None and lower_above is None and upper_below is None:
-            raise SettingError("say when to stop: give width, lower_above or upper_below")
+        _questions(width, lower_above, upper_below, after)
         if self.n < after:
             return False
         now = self.interval(target, level, "anytime", tuning_time)
@@ -345,6 +362,8 @@ class Evaluator:
 
     def _answer(self, target: Any, level: float, kind: str | None, tuning_time: int) -> Answer:
         check_level(level)
+        if kind is not None and not isinstance(kind, str):
+            raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")
         whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
         targets = as_targets(target, self.algorithm, self._state.tabular, whole)
         found = answer(self._tiles, self.settled(), targets, level, kind, tuning_time)
@@ -436,6 +455,17 @@ def _chunks(source: Any) -> Iterator[Transitions | Increments]:
         if not isinstance(chunk, Transitions | Increments):
             raise ShapeError(f"a source yields Transitions, and this one has yielded {short(chunk)}")
         yield chunk
+
+
+def _questions(width: Any, lower_above: Any, upper_below: Any, after: Any) -> dict[str, Any]:
+    """Check what a source is to be watched for."""
+    asked = {"width": width, "lower_above": lower_above, "upper_below": upper_below}
+    if all(bound is None for bound in asked.values()):
+        raise SettingError("say when to stop: give width, lower_above or upper_below")
+    for name, bound in (*((name, bound) for name, bound in asked.items() if bound is not None), ("after", after)):
+        if not is_number(bound) or np.isnan(bound):
+            raise SettingError(f"{name} is {short(bound)}; give a number")
+    return asked
 
 
 def _row(name: str, value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import is_number, short
 from inferl.errors import LevelError
 from inferl.rows import Bools, Floats
 
@@ -111,9 +112,9 @@ def _short(estimate: float, lower: float, upper: float) -> str:
 
 def check_level(level: float) -> None:
     """Refuse a level outside (0, 1)."""
-    if not 0 < level < 1:
-        hint = f"; did you mean {level / 100:g}?" if 50 <= level < 100 else ""
-        raise LevelError(f"level is {level}; it is a probability between 0 and 1, such as 0.95{hint}")
+    if not (is_number(level) and 0 < level < 1):
+        hint = f"; did you mean {level / 100:g}?" if is_number(level) and 50 <= level < 100 else ""
+        raise LevelError(f"level is {short(level)}; it is a probability between 0 and 1, such as 0.95{hint}")
 
 
 def quantile(level: float, freedom: Floats | float = np.inf) -> Floats:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from inferl.errors import MissingExtraError
+from inferl.arrays import short
+from inferl.errors import MissingExtraError, SettingError, ShapeError
 from inferl.rows import Floats
 
 __all__ = ["import_torch", "is_module", "outputs"]
@@ -48,8 +49,17 @@ def outputs(module: Any, batch: Any) -> Floats:
     """
     torch = import_torch()
     parameter = next(module.parameters(), None)
+    name = type(module).__name__
     with _evaluating(module), torch.no_grad():
-        result = module(_tensors(torch, batch, parameter))
+        try:
+            result = module(_tensors(torch, batch, parameter))
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise ShapeError(f"{name} cannot take these observations: {error}") from None
+    if not isinstance(result, torch.Tensor):
+        raise SettingError(
+            f"{name} returned {short(result)}, not a tensor; give the part whose output is meant, such as the "
+            "value_net of an mlp_extractor"
+        )
     return np.asarray(result.detach().cpu().numpy(), dtype=np.float64)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferl.algorithms import Algorithm, DoublyRobust
-from inferl.errors import TargetError
+from inferl.arrays import as_array, as_floats
+from inferl.errors import InputError, TargetError
 from inferl.rows import Floats
 
 __all__ = ["Targets", "as_targets", "value_of_starts"]
@@ -57,22 +59,19 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     if hasattr(target, "words") and "value" in names:  # the starts that a source has observed
         return Targets(names["value"], len(names["value"]) == 1, "value")
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
-        if target[0] != "value" or not isinstance(algorithm, DoublyRobust) or target[1] is None:
-            raise TargetError(f"target is {target!r}; ('value', c) has mean features c, and is for DoublyRobust")
-        given = as_targets(np.asarray(target[1]), algorithm, tabular, whole=False)
+        if target[0] != "value" or not isinstance(algorithm, DoublyRobust):
+            raise TargetError(f"target is {target!r:.80}; ('value', c) has mean features c, and is for DoublyRobust")
+        given = as_targets(_array(target[1]), algorithm, tabular, whole=False)
         return Targets(given.rows + names["gap"], given.single, "known start")
-    array = np.asarray(target)
+    array = _array(target)
     if array.ndim == 0:
         if not np.issubdtype(array.dtype, np.integer):
-            raise TargetError(f"target {target!r} is neither the number of a state nor a vector of features")
+            raise TargetError(f"target {target!r:.80} is neither the number of a state nor a vector of features")
         if tabular is False:
             raise TargetError(f"target {target!r} is the number of a state, but features are vectors; pass phi(s)")
         return Targets(algorithm.state_vector(int(array))[None], True, "state")
     lengths = {algorithm.n_values, algorithm.dimension} | ({algorithm.n_parameters} if whole else set())
-    try:
-        rows = np.atleast_2d(array).astype(np.float64)
-    except (TypeError, ValueError):
-        raise TargetError(f"target of type {array.dtype} cannot be read as numbers") from None
+    rows = np.atleast_2d(as_floats("target", array))
     if rows.ndim != 2 or rows.shape[1] not in lengths or len(rows) == 0:
         expected = " or ".join(str(length) for length in sorted(lengths))
         raise TargetError(f"target has shape {array.shape}; expected vectors of length {expected}")
@@ -82,3 +81,10 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
         about = "observed" if hasattr(target, "words") else "features"
         return Targets(algorithm.of_features(rows), array.ndim == 1, about)
     return Targets(rows, array.ndim == 1, "parameters")
+
+
+def _array(target: Any) -> NDArray[Any]:
+    try:
+        return as_array("target", target)
+    except InputError as error:
+        raise TargetError(str(error)) from None

@@ -107,11 +107,13 @@ def correlated_scores(correlations: Sequence[Floats]) -> Floats:
 
     What is drawn is always the same, so that equal readings give equal intervals.
     """
+    if not correlations:  # nothing has been seen yet
+        return np.zeros((0, 0))
     k = len(correlations[0])
     normals = np.random.default_rng(0).standard_normal((int(np.clip(MOST_NUMBERS // k, 1_000, 20_000)), k))
     drawn = []
     for correlation in correlations:
-        sizes, directions = np.linalg.eigh(correlation)
+        sizes, directions = np.linalg.eigh(np.nan_to_num(correlation))  # it is unknown where numbers overflow
         drawn.append(normals @ (directions * np.sqrt(np.maximum(sizes, 0.0))).T)
     return max(drawn, key=lambda scores: float(np.median(np.abs(scores).max(axis=1))))
 

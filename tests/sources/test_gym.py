@@ -141,6 +141,7 @@ def test_actions_do_not_follow_the_chances_of_the_environment() -> None:
 
     class Coin(Salary):
         observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Discrete(2)
 
         def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
             return int(self.np_random.random() < 0.5), float(action), False, False, {}

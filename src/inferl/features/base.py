@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_floats
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.rows import Floats
 
@@ -34,10 +35,7 @@ def vectors(observations: ArrayLike, length: int) -> Floats:
     >>> vectors([0, 1], 2)
     array([0., 1.])
     """
-    try:
-        array = np.asarray(observations, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ShapeError(f"observations of type {type(observations).__name__} cannot be read as vectors") from None
+    array = as_floats("observations", observations)
     if array.ndim not in (1, 2) or array.shape[-1] != length:
         raise ShapeError(
             f"observations have shape {array.shape}; expected one of length {length}, or several: (T, {length})"
@@ -55,11 +53,9 @@ def as_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Bounds, Bounds]:
     ((0.0, 0.0), (1.0, 2.0))
     """
     try:
-        lower, upper = np.broadcast_arrays(
-            np.atleast_1d(np.asarray(low, np.float64)), np.atleast_1d(np.asarray(high, np.float64))
-        )
-    except (TypeError, ValueError):
-        raise SettingError(f"low and high are no two vectors of one length: {low!r} and {high!r}") from None
+        lower, upper = np.broadcast_arrays(*(np.atleast_1d(as_floats(*x)) for x in (("low", low), ("high", high))))
+    except ValueError as error:  # also those of this package
+        raise SettingError(f"low and high are no two vectors of one length: {error}") from None
     if lower.ndim != 1 or lower.size == 0:
         raise SettingError(f"low and high have shape {lower.shape}; expected one number each, or vectors")
     for i in np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper)))[:1]:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_count, as_floats
 from inferl.errors import SettingError
 from inferl.features.base import Bounds, as_bounds, unit, vectors
 from inferl.rows import Floats, Integers
@@ -45,8 +46,7 @@ class Fourier:
 
     def __init__(self, low: ArrayLike, high: ArrayLike, order: int) -> None:
         lower, upper = as_bounds(low, high)
-        if order < 0:
-            raise SettingError(f"order is {order}; it is at least 0")
+        order = as_count("order", order, 0)
         _check_number((order + 1) ** len(lower), f"order {order} in {len(lower)} columns")
         _set(self, low=lower, high=upper, order=order)
 
@@ -96,8 +96,7 @@ class Tiles:
 
     def __init__(self, low: ArrayLike, high: ArrayLike, tilings: int, tiles: int) -> None:
         lower, upper = as_bounds(low, high)
-        if min(tilings, tiles) < 1:
-            raise SettingError(f"{tilings} tilings of {tiles} tiles: both are at least 1")
+        tilings, tiles = as_count("tilings", tilings, 1), as_count("tiles", tiles, 1)
         _check_number(tilings * tiles ** len(lower), f"{tilings} tilings of {tiles} tiles in {len(lower)} columns")
         _set(self, low=lower, high=upper, tilings=tilings, tiles=tiles)
 
@@ -147,10 +146,10 @@ class RBF:
 
     def __init__(self, centers: ArrayLike, width: ArrayLike) -> None:
         try:
-            points = np.asarray(centers, dtype=np.float64)
-            widths = np.broadcast_to(np.asarray(width, dtype=np.float64), points.shape[-1:])
-        except (TypeError, ValueError):
-            raise SettingError("centers are (d, k) numbers, and width is one number or (k,)") from None
+            points = as_floats("centers", centers)
+            widths = np.broadcast_to(as_floats("width", width), points.shape[-1:])
+        except ValueError as error:  # also those of this package
+            raise SettingError(f"centers are (d, k) numbers, and width is one number or (k,): {error}") from None
         if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
             raise SettingError(f"centers of shape {points.shape}; expected finite numbers, one row a feature: (d, k)")
         if not (np.isfinite(widths) & (widths > 0)).all():

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_array, as_count, as_floats, short
 from inferl.errors import SettingError, ShapeError
-from inferl.networks import outputs
+from inferl.networks import is_module, outputs
 from inferl.rows import Floats
 
 __all__ = ["Function", "Network", "Transform"]
@@ -40,7 +41,9 @@ class Function:
     dimension: int
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        if not callable(self.function):
+            raise SettingError(f"the function is {short(self.function)}, which cannot be called")
+        as_count("the number of features", self.dimension, 1)
 
     def __call__(self, observations: Any) -> Floats:
         """Return the features of one observation (d,), or of several (T, d)."""
@@ -77,7 +80,7 @@ class Transform:
     n_features: int | None = None
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        as_count("the number of features", self.dimension, 1)
 
     @property
     def dimension(self) -> int:
@@ -94,8 +97,13 @@ class Transform:
 
     def __call__(self, observations: ArrayLike) -> Floats:
         """Return the features of one observation (d,), or of several (T, d)."""
-        array = np.asarray(observations)
-        values = self.transformer.transform(np.atleast_2d(array))
+        array = as_array("observations", observations)
+        try:
+            values = self.transformer.transform(np.atleast_2d(array))
+        except (TypeError, ValueError) as error:
+            raise ShapeError(
+                f"{type(self.transformer).__name__} cannot take observations of shape {array.shape}: {error}"
+            ) from None
         dense = values.toarray() if hasattr(values, "toarray") else values
         features = _checked(dense, self.dimension, type(self.transformer).__name__)
         return features[0] if array.ndim == 1 else features
@@ -129,7 +137,10 @@ class Network:
     observation_ndim: int = 1
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        if not is_module(self.module):
+            raise SettingError(f"Network takes a torch module, not {short(self.module)}")
+        as_count("observation_ndim", self.observation_ndim, 0)
+        as_count("the number of features", self.dimension, 1)
 
     @property
     def dimension(self) -> int:
@@ -146,7 +157,7 @@ class Network:
 
     def __call__(self, observations: ArrayLike) -> Floats:
         """Return the features of one observation (d,), or of several (T, d)."""
-        array = np.asarray(observations)
+        array = as_array("observations", observations)
         if array.ndim not in (self.observation_ndim, self.observation_ndim + 1):
             raise ShapeError(
                 f"observations have shape {array.shape}; expected {self.observation_ndim} axes for one, and one more "
@@ -159,13 +170,8 @@ class Network:
         return features[0] if single else features
 
 
-def _check_dimension(dimension: int) -> None:
-    if dimension < 1:
-        raise SettingError(f"there must be at least one feature, not {dimension}")
-
-
 def _checked(values: ArrayLike, dimension: int, who: str, remedy: str = "") -> Floats:
-    features = np.asarray(values, dtype=np.float64)
+    features = as_floats(f"what {who} returned", values)
     if features.ndim not in (1, 2) or features.shape[-1] != dimension:
         raise ShapeError(
             f"{who} returned features of shape {features.shape}; expected ({dimension},) for one observation, "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_array, as_count
 from inferl.errors import DataError, SettingError
 from inferl.features.base import Features
 
@@ -36,8 +37,7 @@ class OneHot:
     n: int
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise SettingError(f"OneHot needs at least one state, not {self.n}")
+        object.__setattr__(self, "n", as_count("the number of states", self.n, 1))
 
     @property
     def dimension(self) -> int:
@@ -46,7 +46,7 @@ class OneHot:
 
     def __call__(self, observations: ArrayLike) -> Any:
         """Return a state's number as an int, or those of several as an array (T,)."""
-        states = np.asarray(observations)
+        states = as_array("observations", observations)
         if not np.issubdtype(states.dtype, np.integer):
             raise DataError(f"observations are of type {states.dtype}; OneHot takes the numbers of states, integers")
         outside = states[(states < 0) | (states >= self.n)]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_floats
 from inferl.errors import SettingError
 from inferl.features.base import Bounds, Features, as_bounds, unit
-from inferl.features.one_hot import OneHot
+from inferl.features.one_hot import OneHot, as_features
 from inferl.rows import Floats
 
 __all__ = ["Scaled", "WithIntercept"]
@@ -46,7 +47,7 @@ class Scaled:
         lower, upper = as_bounds(low, high)
         object.__setattr__(self, "low", lower)
         object.__setattr__(self, "high", upper)
-        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "features", None if features is None else as_features(features))
 
     @property
     def dimension(self) -> int:
@@ -80,6 +81,7 @@ class WithIntercept:
     features: Features
 
     def __post_init__(self) -> None:
+        as_features(self.features)  # refuses what is none
         if isinstance(self.features, OneHot):
             raise SettingError(f"{self.features} needs no intercept: its features add up to 1 already")
 
@@ -90,5 +92,5 @@ class WithIntercept:
 
     def __call__(self, observations: Any) -> Floats:
         """Return the features of one observation (d,), or of several (T, d)."""
-        values = np.asarray(self.features(observations), dtype=np.float64)
+        values = as_floats("features", self.features(observations))
         return np.concatenate([np.ones((*values.shape[:-1], 1)), values], axis=-1)

@@ -6,8 +6,9 @@ import os
 
 import numpy as np
 
+import inferl.kernels._native as _native  # not "from inferl.kernels": where it is missing, that speaks of a circle
 from inferl.increments import FieldIncrements, GradientIncrements, Increments
-from inferl.kernels import _native, reference
+from inferl.kernels import reference
 from inferl.kernels.seam import Draws, Foldable, all_below, expect
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE

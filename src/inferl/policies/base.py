@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_array, as_floats
 from inferl.batches import rows, stacked
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.rows import Floats
@@ -66,10 +67,7 @@ def cuts(probabilities: Floats) -> Floats:
 
 def distributions(values: ArrayLike, tolerance: float, what: str) -> Floats:
     """Check that rows are distributions, (n, actions)."""
-    try:
-        table = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{what} cannot be read as probabilities (n, actions)") from None
+    table = as_floats(what, values)
     if table.ndim != 2 or table.size == 0:
         raise ShapeError(f"{what} has shape {table.shape}; expected probabilities (n, actions)")
     sums = table.sum(axis=1)
@@ -93,7 +91,7 @@ def one_hot_law(actions: Any, n_actions: int) -> Floats:
 
 def chosen(actions: Any, n_actions: int) -> Any:
     """Check that actions are numbers of actions, (n,)."""
-    array = np.asarray(actions)
+    array = as_array("actions", actions)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise DataError(
             f"actions of type {array.dtype} and shape {array.shape} have no probabilities; "

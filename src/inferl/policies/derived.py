@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_count, is_number, short
 from inferl.batches import count, rows, stacked
-from inferl.errors import DataError, SettingError
+from inferl.errors import DataError, SettingError, ShapeError
 from inferl.networks import is_module
 from inferl.policies.base import Policy, chosen, one_hot_law
 from inferl.policies.models import Predictor
@@ -41,10 +42,9 @@ class EpsilonGreedy(Policy):
     n_actions: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.epsilon <= 1:
-            raise SettingError(f"epsilon is {self.epsilon}; it is a probability, between 0 and 1")
-        if self.n_actions < 1:
-            raise SettingError(f"n_actions is {self.n_actions}; there must be at least one action")
+        if not (is_number(self.epsilon) and 0 <= self.epsilon <= 1):
+            raise SettingError(f"epsilon is {short(self.epsilon)}; it is a probability, between 0 and 1")
+        as_count("n_actions", self.n_actions, 1)
 
     def batch(self, observations: Any, uniforms: Floats) -> Any:
         """Choose n actions. A uniform below epsilon is stretched to choose at random, one above it is handed on."""
@@ -87,7 +87,7 @@ def epsilon_greedy(policy: Any, epsilon: float, n_actions: int) -> EpsilonGreedy
     >>> epsilon_greedy([[0.0, 1.0]], epsilon=0.5, n_actions=2).probabilities([0])
     array([[0.25, 0.75]])
     """
-    return EpsilonGreedy(as_policy(policy), float(epsilon), int(n_actions))
+    return EpsilonGreedy(as_policy(policy), epsilon, n_actions)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -125,13 +125,21 @@ class Ratio:
         if above.shape != below.shape:
             raise SettingError(f"target has {above.shape[1]} actions and behaviour {below.shape[1]}; they must agree")
         taken = chosen(actions, below.shape[1])
+        if len(taken) != len(below):
+            raise ShapeError(f"there are {len(taken)} actions for {len(below)} observations")
         each = np.arange(len(taken))
         for row in np.flatnonzero(below[each, taken] <= 0)[:1]:
             raise DataError(
                 f"action {taken[row]} was taken, but has probability 0 under the behaviour policy; "
                 "give the policy that acted"
             )
-        ratios: Floats = above[each, taken] / below[each, taken]
+        with np.errstate(over="ignore"):
+            ratios: Floats = above[each, taken] / below[each, taken]
+        for row in np.flatnonzero(ratios == np.inf)[:1]:
+            raise DataError(
+                f"action {taken[row]} has probability {below[row, taken[row]]} under the behaviour policy, and its "
+                "ratio is infinite"
+            )
         return ratios
 
 

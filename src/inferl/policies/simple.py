@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import read, short
 from inferl.batches import count, rows, stacked
 from inferl.errors import DataError
 from inferl.policies.base import NETWORK_TOLERANCE, TABLE_TOLERANCE, Policy, cuts, distributions, draw
@@ -66,8 +66,8 @@ class Table(Policy):
 
     def probabilities(self, observations: Any) -> Floats:
         """Look the rows of n states up, (n, actions)."""
-        states = np.asarray(observations)
-        if states.ndim != 1 or not np.issubdtype(states.dtype, np.integer):
+        states = read("observations", observations)
+        if states.ndim != 1 or states.dtype.kind not in "iu":
             raise _no_number(observations)
         for state in states[(states < 0) | (states >= len(self.table))][:1]:
             raise self._unknown(state)
@@ -76,12 +76,12 @@ class Table(Policy):
 
     def _unknown(self, observation: Any) -> DataError:
         return DataError(
-            f"observation {observation} has no row in the policy, whose rows are 0 to {len(self._cuts) - 1}"
+            f"observation {short(observation)} has no row in the policy, whose rows are 0 to {len(self._cuts) - 1}"
         )
 
 
 def _no_number(observation: Any) -> DataError:
-    return DataError(f"observation {observation!r} is no number of a state, and a table has rows for nothing else")
+    return DataError(f"observation {short(observation)} is no number of a state, and a table has rows for nothing else")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.arrays import as_count
 from inferl.batches import rows
 from inferl.errors import InputError, MissingExtraError, SettingError
 from inferl.features import Features, as_features
@@ -108,7 +109,7 @@ class MinariDataset:
 
     def start(self) -> Starts:
         """Return the mean features of the episode starts read so far: a target, for the observed starts."""
-        return self.progress[1]
+        return self.progress[1].of(lambda: self.progress[1])
 
     def resume(self, progress: tuple[int, Starts]) -> MinariDataset:
         """Return the same dataset, to be read from a position on."""
@@ -156,8 +157,7 @@ def minari(
     >>> evaluator.episodes, source.start().words
     (3, 'the 3 observed starts')
     """
-    if batch < 1:
-        raise SettingError(f"batch is {batch}; it needs at least one step")
+    as_count("batch", batch, 1)
     if isinstance(dataset, str):
         try:
             from minari import load_dataset

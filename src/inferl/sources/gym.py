@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferl.arrays import as_count
 from inferl.batches import copied, stacked
 from inferl.errors import SettingError
 from inferl.features import Features, as_features
@@ -16,6 +17,7 @@ from inferl.policies import Policy, Ratio, as_policy
 from inferl.sources.starts import Starts
 from inferl.sources.steps import (
     Step,
+    check_action,
     check_discount,
     check_space,
     import_gymnasium,
@@ -54,6 +56,7 @@ class Play:
             self.open, self.episode = True, self.episode + 1
         before = copied(self.observation)  # because an environment may reuse its buffer
         action = self.policy(self.observation, self.generator.random())
+        check_action(action, self.env.action_space)
         self.observation, reward, terminated, truncated, _ = self.env.step(action)
         self.open = not (terminated or truncated)
         after = copied(self.observation)
@@ -132,8 +135,7 @@ class Rollout:
             raise SettingError("say either how many episodes to take or how many steps")
         amount = episodes if steps is None else steps
         assert amount is not None
-        if amount < 0:
-            raise SettingError(f"cannot take {amount} {'episodes' if steps is None else 'steps'}")
+        as_count("episodes" if steps is None else "steps", amount, 0)
         return self._chunks(amount, (lambda step: step.last) if steps is None else (lambda step: True))
 
     def start(self) -> Starts:
@@ -148,7 +150,26 @@ class Rollout:
         >>> np.asarray(source.start()).nonzero()[0].tolist()
         [36]
         """
-        return self._starts
+        return self._starts.of(lambda: self._starts)
+
+    @property
+    def endless(self) -> bool:
+        """Whether iterating never ends, so that an evaluator cannot take in all of it."""
+        return True
+
+    def __iter__(self) -> Iterator[Transitions]:
+        """Play on for ever, and yield the transitions in chunks: for `Evaluator.until`, or a loop that breaks.
+
+        >>> import gymnasium, inferl
+        >>> env = gymnasium.make("FrozenLake-v1")
+        >>> source = inferl.sources.rollout(env, [[0.25] * 4] * 16, env.observation_space, discount=0.9)
+        >>> evaluator = inferl.Evaluator(inferl.DoublyRobust(16))
+        >>> for chunk in evaluator.until(source, width=0.02):
+        ...     pass
+        >>> bool(evaluator.interval(kind="anytime").width <= 0.02)
+        True
+        """
+        return self._chunks(1, lambda step: False)
 
     def _chunks(self, remaining: int, counts: Callable[[Step], bool]) -> Iterator[Transitions]:
         while remaining > 0:
@@ -237,8 +258,8 @@ def rollout(
             f"env is a {type(env).__name__}, neither a gymnasium.Env nor a gymnasium.vector.VectorEnv; the vector "
             "environments of other libraries are not taken, the environments inside them are"
         )
-    if chunk < 1:
-        raise SettingError(f"chunk is {chunk}; it needs at least one step")
+    as_count("chunk", chunk, 1)
+    as_count("seed", seed, 0)
     check_space(world.single_observation_space if vector else world.observation_space)
     acting = as_policy(policy)
     ratio = None if target_policy is None else Ratio(target_policy, acting)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,12 @@ class Starts:
         rows = features if self.number == 0 else np.concatenate([self.total[None], features])
         # One after the other, so that the sum does not depend on how rows were batched; `sum` adds in pairs.
         return Starts(self.number + len(features), np.add.accumulate(rows, axis=0)[-1].astype(np.float64))
+
+    def of(self, latest: Callable[[], Starts]) -> Starts:
+        """Return the same starts, which know how to ask for those observed later: `Evaluator.until` looks at these."""
+        asked = replace(self)
+        object.__setattr__(asked, "latest", latest)
+        return asked
 
     @property
     def words(self) -> str:

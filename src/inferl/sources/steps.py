@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from inferl.arrays import is_number, short
 from inferl.batches import stacked
-from inferl.errors import MissingExtraError, SettingError
+from inferl.errors import DataError, MissingExtraError, SettingError
 from inferl.features import Features
 from inferl.rows import Bools
 from inferl.sources.starts import Starts
 from inferl.transitions import Transitions
 
-__all__ = ["Step", "check_discount", "check_space", "import_gymnasium", "limit_ends", "transitions", "with_starts"]
+__all__ = [
+    "Step",
+    "check_action",
+    "check_discount",
+    "check_space",
+    "import_gymnasium",
+    "limit_ends",
+    "transitions",
+    "with_starts",
+]
 
 
 class Step(NamedTuple):
@@ -71,8 +82,8 @@ def with_starts(starts: Starts, steps: Sequence[Step], chunk: Transitions, featu
 
 def check_discount(discount: float) -> float:
     """Refuse a discount outside (0, 1]."""
-    if not 0 < discount <= 1:
-        raise SettingError(f"discount is {discount}; it lies in (0, 1], because 0 marks the end of an episode")
+    if not (is_number(discount) and 0 < discount <= 1):
+        raise SettingError(f"discount is {short(discount)}; it lies in (0, 1], because 0 marks the end of an episode")
     return float(discount)
 
 
@@ -85,6 +96,56 @@ def limit_ends(time_limit: str | None, discount: float) -> bool:
     if time_limit not in (None, "ends", "cut"):
         raise SettingError(f"time_limit is {time_limit!r}; choose 'ends' (nothing comes after it) or 'cut'")
     return discount == 1 if time_limit is None else time_limit == "ends"
+
+
+def check_action(action: Any, space: Any) -> None:
+    """Refuse what a policy chose, where it is no action: an environment would say so in its own words, or not at all.
+
+    >>> import gymnasium
+    >>> check_action((1, None), gymnasium.spaces.Discrete(2))
+    Traceback (most recent call last):
+        ...
+    inferl.errors.DataError: the policy returned a tuple, which is no action of Discrete(2); `predict` of a
+    Stable-Baselines3 model returns an action and a state: give the model itself, as the policy
+    """
+    spaces = import_gymnasium().spaces
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        sound = not _is_tensor(action) and _within(space, action)
+    elif isinstance(space, spaces.Box):  # one outside the bounds is often clipped
+        sound = isinstance(action, np.ndarray | np.number | float | int | list) and np.shape(action) == space.shape
+    else:
+        return
+    if not sound:
+        raise DataError(f"the policy returned {_described(action)}, which is no action of {space}; {_remedy(action)}")
+
+
+def _within(space: Any, action: Any) -> bool:
+    try:
+        return bool(space.contains(action))
+    except (TypeError, ValueError):
+        return False
+
+
+def _described(action: Any) -> str:
+    array = np.shape(action) if isinstance(action, np.ndarray | list) else ()
+    return f"numbers of shape {array}" if array else short(action)
+
+
+def _remedy(action: Any) -> str:
+    if _is_tensor(action):
+        return "make a number of it, as int(tensor); or give the module itself, as Logits(module)"
+    if isinstance(action, tuple):
+        return (
+            "`predict` of a Stable-Baselines3 model returns an action and a state: give the model itself, as the policy"
+        )
+    if isinstance(action, np.ndarray | list):
+        return "probabilities are said with Probabilities(function), the outputs of a torch module with Logits(module)"
+    return "is it a policy of another environment?"
+
+
+def _is_tensor(thing: object) -> bool:
+    torch = sys.modules.get("torch")  # whoever made a tensor has imported it
+    return torch is not None and isinstance(thing, torch.Tensor)
 
 
 def check_space(space: Any) -> None:

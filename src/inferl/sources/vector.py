@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferl.batches import copied, placed, rows
-from inferl.errors import DataError, SettingError
+from inferl.batches import copied, count, placed, rows
+from inferl.errors import DataError, SettingError, ShapeError
 from inferl.policies import Policy
 from inferl.rows import Bools, Integers
-from inferl.sources.steps import Step, import_gymnasium
+from inferl.sources.steps import Step, check_action, import_gymnasium
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -141,6 +141,10 @@ class VectorPlay:
         if acting.any():
             uniforms = np.array([self.generators[i].random() for i in np.flatnonzero(acting)])
             chosen = self.policy.batch(rows(self.pairing.observations, acting), uniforms)
+            if count(chosen) != len(uniforms):
+                raise ShapeError(f"the policy chose {count(chosen)} actions for {len(uniforms)} observations")
+            for i in range(len(uniforms)):
+                check_action(rows(chosen, i), self.env.single_action_space)
             self.actions = chosen if acting.all() else placed(self.actions, acting, chosen)
 
 
