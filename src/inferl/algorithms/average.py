@@ -47,7 +47,7 @@ class AverageReward(Algorithm):
 
     def verify(self) -> None:
         """Refuse what the constructor would not make."""
-        demand(self == AverageReward(self.features_seen), f"no constructor makes {self}")
+        demand(self.dimension == AverageReward(self.features_seen).dimension, f"no constructor makes {self}")
 
     def __repr__(self) -> str:
         return f"AverageReward({self.features_seen})"

@@ -108,7 +108,7 @@ class Stack(Algorithm):
 
     def verify(self) -> None:
         """Refuse what the constructor would not make."""
-        demand(self == Stack(*self.parts), f"no constructor makes {self}")
+        demand(self.dimension == Stack(*self.parts).dimension, f"no constructor makes {self}")
 
     @property
     def n_parameters(self) -> int:

@@ -76,7 +76,8 @@ class DoublyRobust(Algorithm):
 
     def verify(self) -> None:
         """Refuse what the constructor would not make."""
-        demand(self == DoublyRobust(self.base, self.start), f"no constructor makes {self}")
+        made = DoublyRobust(self.base, self.start)
+        demand((self.dimension, self.start) == (made.dimension, made.start), f"no constructor makes {self}")
 
     def __repr__(self) -> str:
         return f"DoublyRobust({self.base}{'' if self.start is None else f', start={self.start}'})"
