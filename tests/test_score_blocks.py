@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
+from checks import assert_same_bits, check_resume
 from scipy.signal import lfilter
 
 import inferl
 from inferl.bootstrap import BootstrapState
 from inferl.diagnostics import Check
+from inferl.errors import CheckpointCorruptError
 from inferl.rows import Floats
 from inferl.score_blocks import FIRST_EPOCH, ScoreBlocks
 
@@ -121,3 +123,17 @@ def test_chunks_make_no_difference() -> None:
     for start in range(300, 1100, 37):
         parts.update(stream(rewards[start : start + 37]))
     assert_same_bits(whole, parts)
+
+
+def test_a_run_goes_on_from_a_file_to_the_same_bits() -> None:
+    rewards, field = slow(1100, 0.5, 3), inferl.Field(1, towards_mean)
+    for stop in (100, 300, 700):
+        check_resume(field, inferl.OnlineBootstrap(inferl.Polynomial(1.0), 5), stream(rewards), stop)
+
+
+def test_a_file_with_impossible_moments_is_refused() -> None:
+    scores = kept(evaluated(slow(1100, 0.5, 3)))
+    scores.verify()
+    for wrong in ({"count": scores.count - 10_000}, {"total": scores.total[:1]}, {"pilot": np.array([np.nan])}):
+        with pytest.raises(CheckpointCorruptError):
+            replace(scores, **wrong).verify()

@@ -61,8 +61,8 @@ class BootstrapState:
 
     def verify(self) -> None:
         """Refuse rows that no steps lead to; one that has diverged is not kept."""
-        shapes(self, {"iterate": "p R", "lag": "p R"})
-        bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1])})
+        shapes(self, {"iterate": "p R", "lag": "p R", "size": "d", "scores.pilot": "p"})
+        bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1]), "size": (0, FINITE[1])})
 
 
 class BootstrapReading(NamedTuple):
@@ -167,7 +167,7 @@ class OnlineBootstrap:
         """Take in the scores of a tile of a nonlinear recursion."""
         if not isinstance(increments, FieldIncrements) or not self.companion:
             return None
-        scores = after.scores or ScoreBlocks(np.zeros(len(after.iterate)))
+        scores = after.scores or ScoreBlocks.start(np.zeros(len(after.iterate)))
         scores = scores.taking(increments, clock)
         return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
 

@@ -8,14 +8,14 @@ add up to its own movement, however they depend on each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import floor, log2
 
 import numpy as np
 
 from inferl import kernels
 from inferl.increments import FieldIncrements
-from inferl.invariants import COUNT, bounds, shapes
+from inferl.invariants import COUNT, FINITE, bounds, shapes
 from inferl.rows import Bools, Floats, Integers
 from inferl.streams import TILE, Clock
 
@@ -30,21 +30,25 @@ class ScoreBlocks:
     """Moments of block sums at J levels, of the previous epoch and of the current one."""
 
     pilot: Floats  # (p,)
-    epoch_end: int = FIRST_EPOCH
-    count: Integers = field(default_factory=lambda: np.zeros((2, 0), np.int64))  # (2, J) blocks
-    total: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, J, p)
-    squares: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))  # (2, J, p)
-    half: Floats = field(
-        default_factory=lambda: np.zeros((0, 0, 0))
-    )  # (S, J, p) blocks that wait for their second half
-    is_open: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))  # (S, J)
+    epoch_end: int
+    count: Integers  # (2, J) blocks
+    total: Floats  # (2, J, p)
+    squares: Floats  # (2, J, p)
+    half: Floats  # (S, J, p) blocks that wait for their second half
+    is_open: Bools  # (S, J)
+
+    @classmethod
+    def start(cls, pilot: Floats, epoch_end: int = FIRST_EPOCH, levels: int = 0) -> ScoreBlocks:
+        """Begin an epoch; the first has no levels, as its pilot knows nothing."""
+        moments = np.zeros((2, levels, len(pilot)))
+        half, is_open = np.zeros((0, levels, len(pilot))), np.zeros((0, levels), np.bool_)
+        return cls(pilot, epoch_end, np.zeros((2, levels), np.int64), moments, moments.copy(), half, is_open)
 
     def verify(self) -> None:
-        """Refuse moments of other blocks."""
-        bounds(self, {"epoch_end": (FIRST_EPOCH, COUNT[1]), "count": COUNT})
-        sizes = shapes(self, {"pilot": "p", "count": "2 J"})
-        if sizes["J"]:
-            shapes(self, {"total": "2 J p", "squares": "2 J p", "half": "S J p", "is_open": "S J"}, **sizes)
+        """Refuse what no scores leave."""
+        names = {"pilot": "p", "count": "2 J", "total": "2 J p", "squares": "2 J p", "half": "S J p", "is_open": "S J"}
+        shapes(self, names)
+        bounds(self, {"pilot": FINITE, "epoch_end": (FIRST_EPOCH, COUNT[1]), "count": COUNT, "squares": (0, np.inf)})
 
     def taking(self, increments: FieldIncrements, clock: Clock) -> ScoreBlocks:
         """Take in the rows of a tile, or less."""
@@ -65,13 +69,11 @@ class ScoreBlocks:
 
     def next_epoch(self, pilot: Floats) -> ScoreBlocks:
         """Go on with another pilot, twice as far; blocks that are open are dropped."""
-        end, p = 2 * self.epoch_end, len(pilot)
-        levels = 1 + floor(log2((end - self.epoch_end) / FEWEST))
-        grown = levels - self.count.shape[1]
-        count, total, squares = np.zeros((2, levels), np.int64), np.zeros((2, levels, p)), np.zeros((2, levels, p))
-        if grown < levels:
-            count[0, :-grown], total[0, :-grown], squares[0, :-grown] = self.count[1], self.total[1], self.squares[1]
-        return ScoreBlocks(pilot, end, count, total, squares, np.zeros((0, levels, p)), np.zeros((0, levels), np.bool_))
+        levels = 1 + floor(log2(self.epoch_end / FEWEST))
+        after, before = ScoreBlocks.start(pilot, 2 * self.epoch_end, levels), self.count.shape[1]
+        for name in ("count", "total", "squares"):
+            getattr(after, name)[0, :before] = getattr(self, name)[1]
+        return after
 
     @property
     def blocks(self) -> Integers:
