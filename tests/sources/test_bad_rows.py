@@ -17,6 +17,7 @@ from pyarrow import csv as arrow_csv
 import inferl
 from inferl.errors import DataError
 from inferl.sources import Table, table
+from inferl.sources.logs.labelling import arrangement
 from inferl.transitions import Transitions
 
 N = 8
@@ -238,6 +239,23 @@ def test_what_is_left_when_rows_out_of_order_are_skipped() -> None:
         left([*times[:2], times[1]])
 
 
+def test_misplaced_rows_are_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, a batch is arranged once to look for them."""
+    n, calls = 3000, []
+
+    def counted(rows: Any) -> Any:
+        calls.append(len(rows))
+        return arrangement(rows)
+
+    monkeypatch.setattr("inferl.sources.logs.admission.arrangement", counted)
+    order = np.arange(n) - 3 * (np.arange(n) % 3 == 2)  # every third row is out of order
+    frame = pa.table({"x": np.arange(n) * 1.0, "reward": [0.0] * n, "t": order})
+    source = table(frame, features="x", order="t", gaps=True, skip_bad=n)
+    assert sum(len(chunk) for chunk in source) == 2 * n // 3 - 1
+    assert source.skipped == n // 3
+    assert len(calls) == 1
+
+
 def test_an_episode_that_comes_back() -> None:
     frame = pa.table({"x": [0.0] * 5, "reward": [0.0] * 5, "e": ["a", "a", "b", "a", "b"]})
     _, message = read(table(frame, features="x", episode="e"))
@@ -273,13 +291,13 @@ def test_labels_are_remembered_for_a_while_only() -> None:
         assert "row 4097, column 'e': 0 comes back" in message
 
 
-def test_more_open_episodes_than_streams() -> None:
-    n = 5000
-    frame = pa.table({"x": [0.0] * n, "reward": [0.0] * n, "e": np.arange(n)})
-    with pytest.raises(
-        DataError, match="the pyarrow Table, row 4097: an episode begins while 4096 others are open; mark where"
-    ):
-        list(table(frame, features="x", episode="e", interleaved=True))
+def test_any_number_of_episodes_may_be_open_at_once() -> None:
+    """A log in order of time: every user is seen once, then once more."""
+    n = 20_000
+    frame = pa.table({"x": [0.0] * 2 * n, "reward": [0.0] * 2 * n, "e": np.arange(2 * n) % n})
+    chunks = list(table(frame, features="x", episode="e", interleaved=True))
+    assert sum(len(chunk) for chunk in chunks) == n
+    assert len(np.unique(np.concatenate([chunk.stream for chunk in chunks]))) == n
 
 
 def test_a_label_that_cannot_be_read_is_never_skipped_among_several_episodes() -> None:

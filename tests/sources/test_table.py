@@ -14,7 +14,7 @@ import pytest
 from logs import FORMATS, LOG, joined, same, write_parquet
 
 from inferl import Transitions
-from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
+from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Table, table
 
 
@@ -250,7 +250,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"ratio": "p", "target_probability": "q"}, "ratio is given and so is target_probability"),
         ({"behaviour_probability": "p", "behaviour_log_probability": "q"}, "one is enough"),
         ({"target_probability": lambda x, a: a, "behaviour_probability": "p"}, "asked about actions"),
-        ({"target_probability": [0.5], "behaviour_probability": "p"}, "a table"),
+        ({"target_probability": [0.5], "behaviour_probability": "p"}, "expected probabilities"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
@@ -271,8 +271,8 @@ def test_a_table_of_a_policy_needs_states() -> None:
         ("nowhere.csv", None, "there is no file .*nowhere.csv"),
         ("empty.csv", b"", "empty.csv is empty"),
         ("folder", "folder", "is a folder"),
-        ("log.parquet", b"PAR1 and so on", "damaged Parquet file"),
-        ("log.arrow", b"ARROW1 and so on", "damaged Arrow file"),
+        ("log.parquet", b"PAR1 and so on", "log.parquet: .*; it is damaged or cut off: write it anew"),
+        ("log.arrow", b"ARROW1 and so on", "log.arrow: .*; it is damaged or cut off: write it anew"),
         ("numbers.npz", b"\x93NUMPY \xff\xfe", "neither Parquet nor Arrow, and no text"),
         ("log.jsonl", b"{not json}\n", "the first line is no JSON object"),
         ("log.csv", b"x,x,reward\n1,2,3\n", "more than one column 'x'"),
@@ -284,7 +284,7 @@ def test_files_that_are_no_logs(name: str, content: bytes | str | None, words: s
         path.mkdir()
     elif isinstance(content, bytes):
         path.write_bytes(content)
-    with pytest.raises(SettingError, match=words):
+    with pytest.raises((SettingError, DataError), match=words):
         list(table(path, features="x"))
 
 
@@ -302,6 +302,56 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
         list(table(path, features="x"))
 
 
+@pytest.mark.parametrize("batch", [1, 65536])
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("log.csv", "x,reward\n1.5,0\n1_000,0\n", r"row 2, column 'x': '1_000' is not a finite number"),
+        ("log.csv", "x,reward\n1.5,0\n\u0661,0\n", r"row 2, column 'x': .* is not a finite number"),
+        ("log.csv", 'x,reward,c\n1.5,0,a\n2.5,0,"\n3.5,0,"\n', "row 2: .* is not a row"),
+        ("log.csv", "x\rreward\r1\r2\r", "its first line is no row of names"),
+        ("log.jsonl", '{"x": 1.5, "reward": 0}\nnull\n', "row 2: 'null' is not a row"),
+        ("log.jsonl", '{"x": 1.5, "reward": 0}\n' + '{"x":' * 100_000, r"row 2: .* is not a row \(maximum recursion"),
+        ("log.jsonl", "[" * 100_000, r"the log has the columns \[{1000} \.\.\.$"),
+        ("log.jsonl", '{"x": 1.5, "reward": 0}\n{"x": 1' + "0" * 400 + ', "reward": 0}', "row 2, column 'x': .*not a"),
+        ("log.jsonl", '{"x": [1, 2], "reward": 0}\n{"x": 3, "reward": 0}\n', "row 2, column 'x': .* is no vector of 2"),
+    ],
+)  # fmt: skip
+def test_text_that_once_ended_in_foreign_words(name: str, content: str, words: str, batch: int, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises((DataError, SettingError), match=words):
+        list(table(path, features="x", n_states=None, batch=batch))
+
+
+def test_decimals_are_rounded_once() -> None:
+    """Arrow divides by a power of ten, which rounds a second time."""
+    texts = [f"{x:.6f}" for x in np.random.default_rng(0).normal(size=2000)]
+    frame = pa.table({"x": pa.array(texts).cast(pa.decimal128(20, 6)), "reward": [0.0] * 2000})
+    assert joined(table(frame, features="x")).features[:, 0].tolist() == [float(text) for text in texts[:-1]]
+
+
+def test_offsets_that_point_outside_are_refused(tmp_path: Path) -> None:
+    """Arrow would follow them, and take the process with it."""
+    frame = pa.table({"x": [[1.0, 2.0]] * 5, "reward": [0.0] * 5})
+    path = FORMATS["arrow stream"](frame, tmp_path / "log.arrow")
+    offsets = np.arange(0, 12, 2, dtype=np.int32)
+    broken = path.read_bytes().replace(offsets.tobytes(), (offsets * 100_000).tobytes())
+    assert broken != path.read_bytes()
+    path.write_bytes(broken)
+    with pytest.raises(DataError, match=r"after row 0: .*; it is damaged or cut off: write it anew"):
+        list(table(path, features="x"))
+
+
+def test_a_name_that_two_columns_have_is_refused_where_it_is_used(tmp_path: Path) -> None:
+    frame = pa.Table.from_arrays([pa.array([1.5, 2.5])] * 4, ["x", "y", "y", "reward"])
+    for form in ("csv", "pyarrow", "arrow stream", "parquet"):
+        log = FORMATS[form](frame, tmp_path / f"log {form}")
+        assert len(joined(table(log, features="x"))) == 1
+        with pytest.raises(SettingError, match=r"has more than one column 'y' \(features\); rename one"):
+            list(table(log, features="y"))
+
+
 def test_parquet_on_standard_input_is_refused_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_parquet(pa.table(LOG), tmp_path / "log.parquet")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
@@ -314,16 +364,29 @@ def test_what_is_no_log_is_refused() -> None:
         list(table({"x": [1]}, features="x"))
 
 
+def test_a_log_read_twice_at_once_is_two_logs() -> None:
+    """Each iteration counts for itself; what the log says of its position is said of the one begun last."""
+    source = table(pa.table(LOG), features=["pulse"], episode="patient", batch=2)
+    alone = list(source)
+    once = source.start().number, source.rows, source.dropped
+    for one, other in zip(source, source, strict=True):
+        assert same(one, other)
+    assert (source.start().number, source.rows, source.dropped) == once
+    first, second = iter(source), iter(source)
+    chunks = [next(first)]
+    assert len(list(second)) == len(alone)
+    chunks += first
+    assert all(same(one, other) for one, other in zip(chunks, alone, strict=True))
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow stream"])
 def test_another_log_cannot_be_resumed(form: str, tmp_path: Path) -> None:
     log = FORMATS[form](pa.table(LOG), tmp_path / "log")
     short = FORMATS[form](pa.table(LOG).slice(0, 2), tmp_path / "short")
     source = table(log, features=["pulse"], episode="patient", batch=4)
     next(iter(source))
-    progress = source.progress
-    progress.mark = None
-    with pytest.raises(SettingError, match="it is another log"):
-        list(table(short, features=["pulse"], episode="patient").resume(progress))
+    with pytest.raises(CheckpointMismatchError, match="rows 1 to 4 were read before, and now there are 2; the log was"):
+        list(table(short, features=["pulse"], episode="patient").resume(source.progress))
 
 
 def test_nothing_is_known_before_a_log_is_read() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +38,7 @@ from inferl.cli.options import (
 if TYPE_CHECKING:
     from inferl.runs import Run
     from inferl.sources import Table
+    from inferl.transitions import Transitions
 
 __all__ = ["evaluate", "read_on"]
 
@@ -169,9 +172,17 @@ def evaluate(
 
 def read_on(run: Run, log: Table, chunks: Any, first: Any, checkpoint: Path | None, json_lines: bool) -> None:
     """Read the rest of a log into a run; `first` is a chunk that has been read already, or None."""
-    from itertools import chain
-
     from inferl.cli.following import follow
 
-    everything = chunks if first is None else chain([first], chunks)
-    follow(run, everything, lambda: (log.progress, log.start()), checkpoint, json_lines)
+    def keep() -> None:
+        """Keep the run as it is before the log's end is taken for its end: rows may be appended."""
+        if checkpoint is not None and log.source != "-" and log.open_end is not None and run.before is None:
+            run.keep(log.open_end, log.open_end.starts)
+
+    def everything() -> Iterator[Transitions]:
+        for chunk in chunks if first is None else chain([first], chunks):
+            keep()
+            yield chunk
+        keep()
+
+    follow(run, everything(), lambda: (log.progress, log.start()), checkpoint, json_lines)

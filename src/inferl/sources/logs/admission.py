@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from inferl.rows import Bools
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.faults import Fault, Faults
-from inferl.sources.logs.labelling import Labelling, arrangement, follows
+from inferl.sources.logs.labelling import RECENT, Labelling, arrangement, codes, follows
 from inferl.sources.logs.pairing import Pairing
 
 __all__ = ["Admitted", "admit"]
@@ -33,23 +33,12 @@ def admit(rows: LogRows, faults: Faults, pairing: Pairing, columns: Columns, sho
     found = dict(faults.found)
     out = np.zeros(len(rows), np.bool_)  # not admitted: as if it were not there
     rows = _labelled(rows, out, pairing)
-    first_row = faults.first_row
-    while True:
-        fatal = _fatal(found, allowed)
-        stop = len(rows) if fatal is None else fatal.row - first_row
-        now = rows[np.flatnonzero(~out[:stop])] if out.any() else rows[:stop]
-        misfit = _first_misfit(now, pairing, columns, shown) if len(now) else None
-        if misfit is None:
-            skipped = [fault for place, fault in sorted(found.items()) if place < stop]
-            return Admitted(now, skipped, fatal)
-        place = misfit.fault.row - first_row
-        found[place] = misfit.fault
-        (rows.cut if misfit.after_gap else out)[place] = True
-
-
-class _Misfit(NamedTuple):
-    fault: Fault
-    after_gap: bool  # the row is sound, but rows before it are missing
+    fatal = _fatal(found, allowed)
+    stop = len(rows) if fatal is None else fatal.row - faults.first_row
+    if not _fit(rows[np.flatnonzero(~out[:stop])], pairing):
+        fatal, stop = _walk(rows, out, found, pairing, columns, shown, allowed)
+    admitted = rows[np.flatnonzero(~out[:stop])] if out.any() else rows[:stop]
+    return Admitted(admitted, [fault for place, fault in sorted(found.items()) if place < stop], fatal)
 
 
 def _fatal(found: dict[int, Fault], allowed: int) -> Fault | None:
@@ -79,43 +68,101 @@ def _labelled(rows: LogRows, out: Bools, pairing: Pairing) -> LogRows:
     return replace(rows, episode=episode)
 
 
-def _first_misfit(rows: LogRows, pairing: Pairing, columns: Columns, shown: Shown) -> _Misfit | None:
-    """Find the first row that does not fit those before it."""
-    first_row = rows.row[0]
+def _fit(rows: LogRows, pairing: Pairing) -> bool:
+    """Say whether all rows fit those before them: the common case, seen at once."""
+    if len(rows) == 0:
+        return True
     joined = rows if pairing.waiting is None else LogRows.join([pairing.waiting, rows])
     order = arrangement(joined)
     if order is not None:
         joined = joined[order]
     following = follows(joined)
-    new = joined.row >= first_row
+    new = joined.row >= rows.row[0]
     step = np.r_[np.nan, np.diff(joined.order)]  # NaN where one is unknown: no comparison holds
     counted = joined.counted & np.r_[False, joined.counted[:-1]]
-    wrong = following & new & ((step <= 0) | ((step > 1) & counted & ~joined.cut))
     begins = np.flatnonzero(new & ~following)
     if order is not None:
         begins = begins[np.argsort(joined.row[begins])]
-    back = pairing.labelling.returning(joined, begins)
-    candidates = np.concatenate([np.flatnonzero(wrong), back])
-    if candidates.size == 0:
-        return None
-    at = int(candidates[np.argmin(joined.row[candidates])])
-    row = int(joined.row[at])
-    if not wrong[at]:
-        return _Misfit(_returning(row, columns, shown, pairing.labelling), after_gap=False)
+    wrong = following & new & ((step <= 0) | ((step > 1) & counted))
+    return not wrong.any() and pairing.labelling.returning(joined, begins).size == 0
+
+
+class _Before(NamedTuple):
+    """The row before, of a group."""
+
+    row: int
+    episode: int
+    order: float
+    counted: bool
+    ended: bool
+
+
+def _walk(
+    rows: LogRows,
+    out: Bools,
+    found: dict[int, Fault],
+    pairing: Pairing,
+    columns: Columns,
+    shown: Shown,
+    allowed: int,
+) -> tuple[Fault | None, int]:
+    """Go through the rows one by one, each against the last that was let pass; return the fatal fault, and its place.
+
+    Rows that do not fit are put among those found, and are left out, or marked where rows before them are missing.
+    """
+    before = {} if pairing.waiting is None else dict(_places(pairing.waiting))
+    recent, labels = pairing.labelling.recent.tolist(), codes(rows).tolist()
+    begun, latest = len(recent), {label: number for number, label in enumerate(recent)}
+    skipped = 0
+    for place, (group, now) in enumerate(_places(rows)):
+        fault = found.get(place)
+        if fault is not None and (skipped >= allowed or not fault.skippable):
+            return fault, place
+        misfit = None
+        last = before.get(group)
+        if out[place]:
+            pass
+        elif last is not None and last.episode == now.episode and not last.ended:
+            step = now.order - last.order
+            if step <= 0 or (step > 1 and now.counted and last.counted):
+                misfit = _misplaced(now, last, columns, shown)
+                rows.cut[place] = step > 0
+                out[place] = step <= 0
+        elif pairing.labelling.named and begun - latest.get(labels[place], -RECENT - 1) <= RECENT:
+            misfit = _returning(now.row, columns, shown, pairing.labelling)
+            out[place] = True
+        else:
+            latest[labels[place]] = begun
+            begun += 1
+        if misfit is not None:
+            if fault is None and skipped >= allowed:
+                return misfit, place
+            found[place] = misfit
+        skipped += place in found
+        if not out[place]:
+            before[group] = now
+    return None, len(rows)
+
+
+def _places(rows: LogRows) -> Iterator[tuple[int, _Before]]:
+    columns = (rows.row, rows.episode, rows.order, rows.counted, rows.ended)
+    return zip(rows.group.tolist(), map(_Before, *(column.tolist() for column in columns)), strict=True)
+
+
+def _misplaced(now: _Before, last: _Before, columns: Columns, shown: Shown) -> Fault:
     assert columns.order is not None
-    value = shown(columns.order, row)
+    value = shown(columns.order, now.row)
     # Times have become numbers that nobody could read.
-    number = f"{joined.order[at - 1]:.15g} in " if value.lstrip("-").replace(".", "").isdecimal() else ""
-    where = f" of episode {shown(columns.episode, row)}" if columns.episode else ""
-    if step[at] == 0:
+    number = f"{last.order:.15g} in " if value.lstrip("-").replace(".", "").isdecimal() else ""
+    where = f" of episode {shown(columns.episode, now.row)}" if columns.episode else ""
+    if now.order == last.order:
         problem, remedy = "is there twice", "drop the copy, or go on over it with skip_bad"
-    elif step[at] < 0:
+    elif now.order < last.order:
         problem, remedy = "is out of order", "sort the log by episode and order, or go on over the row with skip_bad"
     else:
         problem = "leaves rows out"
         remedy = "restore the missing rows, say gaps if the column does not count steps, or go on with skip_bad"
-    problem = f"{problem}, after {number}row {joined.row[at - 1]}{where}"
-    return _Misfit(Fault(row, columns.order, value, problem, remedy), after_gap=bool(step[at] > 0))
+    return Fault(now.row, columns.order, value, f"{problem}, after {number}row {last.row}{where}", remedy)
 
 
 def _returning(row: int, columns: Columns, shown: Shown, labelling: Labelling) -> Fault:

@@ -105,6 +105,8 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
         for name in (value,) if isinstance(value, str) else value or ():
             if name not in available:
                 raise SettingError(f"{log}: there is no column {name!r} ({role}); {_choice(available)}")
+            if list(available).count(name) > 1:
+                raise SettingError(f"{log} has more than one column {name!r} ({role}); rename one")
     _settle_ratios(wanted, columns, policy)
     return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
 
@@ -159,4 +161,5 @@ def _settle_ratios(
 
 
 def _choice(available: Sequence[str]) -> str:
-    return f"the log has the columns {', '.join(available)}"
+    names = ", ".join(available)
+    return f"the log has the columns {names if len(names) <= 1000 else names[:1000] + ' ...'}"

@@ -12,8 +12,8 @@ from inferl.errors import SettingError
 from inferl.rows import Bools, Floats, Integers, Rows
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
-from inferl.sources.logs.lines import Piece
-from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, numbers, times, vectors
+from inferl.sources.logs.pieces import Broken
+from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, naming, numbers, times, vectors
 
 __all__ = ["Decoder", "LogRows"]
 
@@ -58,15 +58,15 @@ class Decoder:
     gaps: bool
     ends: bool  # whether a time limit terminates
 
-    def decode(self, piece: Piece, first_row: int, dimension: int) -> tuple[LogRows, Faults]:
-        """Decode a piece whose first row has the number `first_row`; vectors have length `dimension`, 0: unknown."""
-        batch, columns = piece.batch, self.columns
+    def decode(self, batch: Any, broken: Broken, first_row: int, dimension: int) -> tuple[LogRows, Faults]:
+        """Decode rows, the first of which has the number `first_row`; vectors have length `dimension`, 0: unknown."""
+        columns = self.columns
         n = len(batch)
         faults = Faults(first_row, n)
         # Of several episodes at once, a row whose episode is unknown could belong to any: it cannot be skipped.
         single = not self.interleaved and columns.stream is None
-        for place, (value, problem) in piece.broken.items():
-            faults.note(np.arange(n) == place, "", {place: value}, problem, skip=single)
+        for place, (value, problem) in broken.items():
+            faults.note_one(place, "", value, problem, skip=single)
         episode, labelled = _labels(batch, columns.episode, faults, single)
         group, grouped = _labels(batch, columns.stream, faults, single)
         features = self._features(batch, columns.features, faults, dimension)
@@ -118,19 +118,21 @@ class Decoder:
         values = column_of(batch, columns)
         needed = np.ones(len(batch), np.bool_) if unless is None else ~unless
         if self.n_states is not None:
-            states, whole = integers(values)
+            with naming(columns):
+                states, whole = integers(values)
             wrong = ~(whole & (states >= 0) & (states < self.n_states)) & needed
             remedy = f"states are 0 to {self.n_states - 1}; enlarge the table (n_states), or repair the row"
             faults.note(wrong, columns, values, f"is no state of the table of {self.n_states}", remedy)
             return states
-        kind, example = kind_of(values), next((x for x in values[:1].to_pylist() if x is not None), "")
-        if kind == "list" or (kind == "text" and str(example).startswith("[")):
-            rows, fits = vectors(values, dimension)
+        kind, example = kind_of(values), next(iter(values.drop_null()[:1].to_pylist()), "")
+        if dimension > 1 or kind == "list" or (kind == "text" and str(example).startswith("[")):
+            with naming(columns):
+                rows, fits = vectors(values, dimension)
             expected = f"is no vector of {rows.shape[1]} numbers, as the first row has"
             faults.note(~fits & needed, columns, values, expected)
             faults.note(~np.isfinite(rows).all(axis=1) & needed, columns, values, "has entries that are not finite")
             return rows
-        if kind == "integer" or (kind == "text" and str(example).strip().isdecimal()):
+        if dimension == 0 and (kind == "integer" or (kind == "text" and str(example).strip().isdecimal())):
             raise SettingError(
                 f"column {columns!r} holds whole numbers: say n_states if they are the states of a table, or "
                 f"give a list, [{columns!r}], if they are one numeric feature"
@@ -153,10 +155,8 @@ class Decoder:
 
 def _finite(batch: Any, column: str, faults: Faults, unless: Bools | None = None) -> Floats:
     values = column_of(batch, column)
-    try:
+    with naming(column):
         read = numbers(values)
-    except SettingError as error:
-        raise SettingError(f"column {column!r}: {error}") from None
     wrong = ~np.isfinite(read)
     faults.note(wrong if unless is None else wrong & ~unless, column, values, "is not a finite number")
     return read
@@ -166,7 +166,8 @@ def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:
     if column is None:
         return np.zeros(len(batch), np.bool_)
     values = column_of(batch, column)
-    read, readable = flags(values)
+    with naming(column):
+        read, readable = flags(values)
     faults.note(~readable, column, values, "is neither true nor false", "write 0 or 1; " + DROP)
     return read
 
@@ -175,7 +176,8 @@ def _labels(batch: Any, column: str | None, faults: Faults, skip: bool) -> tuple
     if column is None:
         return np.zeros(len(batch), np.int64), np.ones(len(batch), np.bool_)
     values = column_of(batch, column)
-    codes, readable = labels(values)
+    with naming(column):
+        codes, readable = labels(values)
     remedy = DROP if skip else LABEL + " (it cannot be skipped: whose rows it parts is unknown)"
     faults.note(~readable, column, values, "is no label, neither a whole number nor text", remedy, skip)
     return codes, readable

@@ -54,8 +54,14 @@ class Faults:
         if not wrong.any():
             return
         for place in np.flatnonzero(wrong & ~self.bad).tolist():
-            self.found[place] = Fault(self.first_row + place, column, shown(values[place]), problem, remedy, skip)
-        self.bad |= wrong
+            self.note_one(place, column, values[place], problem, remedy, skip)
+
+    def note_one(
+        self, place: int, column: str, value: Any, problem: str, remedy: str = DROP, skip: bool = True
+    ) -> None:
+        """Note one row, by its place in the batch."""
+        self.found[place] = Fault(self.first_row + place, column, shown(value), problem, remedy, skip)
+        self.bad[place] = True
 
 
 def shown(value: Any) -> str:
@@ -64,7 +70,10 @@ def shown(value: Any) -> str:
     >>> shown(np.float64(0.5)), shown("a"), shown(None)
     ('0.5', "'a'", 'null')
     """
-    plain = value.as_py() if hasattr(value, "as_py") else value
+    try:
+        plain = value.as_py() if hasattr(value, "as_py") else value
+    except (ValueError, OverflowError):  # a time that Python does not have
+        return str(value.type)
     if plain is None:
         return "null"
     text = str(plain.item() if isinstance(plain, np.generic) else plain) if not isinstance(plain, str) else repr(plain)

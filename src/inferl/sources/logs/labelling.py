@@ -12,14 +12,12 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from inferl.errors import DataError
 from inferl.rows import Bools, Floats, Integers
 from inferl.sources.logs.decoding import LogRows
-from inferl.streams import MAX_STREAMS
 
-__all__ = ["Labelling", "arrangement", "follows", "linked_to_previous"]
+__all__ = ["RECENT", "Labelling", "arrangement", "codes", "follows", "linked_to_previous"]
 
-RECENT = MAX_STREAMS  # episodes whose labels are remembered, to notice one that comes back
+RECENT = 4096  # episodes whose labels are remembered, to notice one that comes back
 _MIX = np.int64(-7046029254386353131)  # an odd number: labels of different groups do not meet
 
 
@@ -57,7 +55,7 @@ class Labelling:
         """Find those of the rows `begins`, in the order of the log, whose episode's label was there before."""
         if not self.named or begins.size == 0:
             return begins[:0]
-        label = np.concatenate([self.recent, _mixed(rows, begins)])
+        label = np.concatenate([self.recent, codes(rows)[begins]])
         order = np.argsort(label, kind="stable")
         again = (label[order][1:] == label[order][:-1]) & (np.diff(order) <= RECENT)
         back: Integers = np.sort(order[1:][again]) - len(self.recent)
@@ -74,7 +72,7 @@ class Labelling:
         self.segments += int(np.count_nonzero(opens))
         self.episodes += len(begins)
         if self.named:
-            self.recent = np.concatenate([self.recent, _mixed(rows, begins)])[-RECENT:]
+            self.recent = np.concatenate([self.recent, codes(rows)[begins]])[-RECENT:]
         source = np.maximum.accumulate(np.where(opens | ~new, np.arange(len(rows)), 0))
         labelled = replace(rows, segment=segment[source], stream=stream)
         return labelled, rows.features[begins[~rows.bad[begins]]]
@@ -102,25 +100,17 @@ class Labelling:
         holder = {int(g): int(s) for g, s in zip(rows.group[~new], rows.stream[~new], strict=True)}
         free = list(set(range(len(self.streams))) - set(holder.values()))
         heapify(free)
-        given = []
-        for row, is_end, group in events:
+        given, known = [], len(self.streams)
+        for _, is_end, group in events:
             if is_end:
                 heappush(free, holder.pop(group))
                 continue
             if not free:
-                self._refuse_more(row)
-                free = [len(self.streams)]
-                self.streams = np.append(self.streams, len(self.streams))
+                free, known = [known], known + 1
             holder[group] = heappop(free)
             given.append(holder[group])
+        self.streams = np.arange(known)
         return given
-
-    def _refuse_more(self, row: int) -> None:
-        if len(self.streams) >= MAX_STREAMS:
-            raise DataError(
-                f"row {row}: an episode begins while {MAX_STREAMS} others are open; mark where episodes end "
-                "(terminated, truncated), or sort the log by episode"
-            )
 
 
 def _in_log_order(rows: LogRows, which: Bools) -> Integers:
@@ -128,5 +118,6 @@ def _in_log_order(rows: LogRows, which: Bools) -> Integers:
     return places[np.argsort(rows.row[places], kind="stable")]
 
 
-def _mixed(rows: LogRows, places: Integers) -> Integers:
-    return rows.episode[places] + _MIX * rows.group[places]
+def codes(rows: LogRows) -> Integers:
+    """Number the episodes that rows belong to; labels of different groups are different episodes."""
+    return rows.episode + _MIX * rows.group

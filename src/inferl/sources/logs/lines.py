@@ -9,63 +9,114 @@ from __future__ import annotations
 import csv
 import io
 import json
+import select
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from inferl.errors import SettingError
+from inferl.errors import DataError, SettingError
+from inferl.sources.logs.pieces import Broken, Piece
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["CSVLog", "JSONLog", "Piece"]
+    from inferl.sources.logs.digests import Digest
+
+__all__ = ["CSVLog", "JSONLog"]
+
+READ = 1 << 20  # bytes at a time
+LONGEST = 1 << 26  # bytes of a line; what has longer ones is no text
+NESTED = 1000  # brackets opened in a line of JSON that Arrow may see
 
 
-class Piece(NamedTuple):
-    """Some rows of a log; a row that could not be parsed is all null."""
+class Lines:
+    """The lines of a file that are not blank, without their breaks.
 
-    batch: pyarrow.RecordBatch | pyarrow.Table
-    broken: dict[int, tuple[str, str]] = {}  # place in the batch -> what was there, why it is no row  # noqa: RUF012
-    mark: tuple[int, int] | None = None  # (rows before it, byte offset) of a place to read on from
+    A pipe that has nothing to say for the moment is not waited for if lines are at hand.
+    """
+
+    def __init__(self, name: str, file: io.BufferedIOBase) -> None:
+        self.name, self.file = name, file
+        self.held: list[bytes] = []
+        self.taken = 0  # of those held
+        self.rest = b""  # of a line whose end has not come
+        self.over = False
+
+    def take(self, size: int) -> list[bytes]:
+        """Return at most `size` lines; none if there are no more."""
+        while len(self.held) - self.taken < size and not self.over:
+            if len(self.held) > self.taken and self._would_wait():
+                break
+            self._read()
+        block = self.held[self.taken : self.taken + size]
+        self.taken += len(block)
+        return block
+
+    def _read(self) -> None:
+        data = self.file.read1(READ)
+        self.over = not data
+        *lines, self.rest = (self.rest + data + (b"\n" if self.over else b"")).split(b"\n")
+        if len(self.rest) > LONGEST:
+            raise DataError(f"{self.name} has a line of more than {LONGEST >> 20} MiB; it is no text of rows")
+        self.held[: self.taken], self.taken = [], 0
+        self.held += filter(bytes.strip, lines)
+
+    def _would_wait(self) -> bool:
+        """Say whether the next bytes have yet to come."""
+        if self.file.seekable():
+            return False
+        try:
+            return not select.select([self.file], [], [], 0)[0]
+        except (OSError, ValueError):  # no pipe of the system
+            return False
+
+
+@dataclass(frozen=True, eq=False)
+class _LinePiece:
+    """Some lines, parsed when they are asked for."""
+
+    log: _LineLog
+    columns: list[str]
+    lines: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, part: slice) -> _LinePiece:
+        return replace(self, lines=self.lines[part])
+
+    def add_to(self, digest: Digest) -> None:
+        """Add the lines as they are."""
+        digest.add_lines(self.lines)
+
+    def parsed(self) -> tuple[pyarrow.Table, Broken]:
+        """Parse the lines as the log's format says."""
+        table, broken = self.log.parsed(self.lines, self.columns)
+        return _with_gaps(table, len(self.lines), broken), broken
 
 
 class _LineLog:
-    """A log of lines; those in `held` have been looked at already, and come first."""
+    """A log of lines."""
 
     columns: list[str]
-    held: tuple[bytes, ...] = ()
+    header = ""
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         self.name = name
-        self.file = file
+        self.lines = Lines(name, file)
 
-    def pieces(self, columns: list[str], batch: int, rows: int, mark: tuple[int, int] | None) -> Iterator[Piece]:
-        """Parse blocks of `batch` lines, after the first `rows`; `mark` helps to find them."""
-        lines = filter(bytes.strip, chain(self.held, iter(self.file.readline, b"")))
-        read = 0
-        if mark is not None and self.file.seekable():
-            read = mark[0]
-            self.file.seek(mark[1])
-            lines = filter(bytes.strip, iter(self.file.readline, b""))
-        if sum(1 for _ in islice(lines, rows - read)) < rows - read:
-            raise SettingError(f"{self.name} has fewer than the {rows} rows that were read before; it is another log")
-        place = mark if rows == read else self._place(rows)
-        while block := list(islice(lines, batch)):
-            table, broken = self._parsed(block, columns)
-            yield Piece(_with_gaps(table, len(block), broken), broken, place)
-            rows += len(block)
-            place = self._place(rows)
+    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+        """Cut the lines into blocks."""
+        while block := self.lines.take(batch):
+            yield _LinePiece(self, columns, block)
 
-    def _place(self, rows: int) -> tuple[int, int] | None:
-        return (rows, self.file.tell()) if self.file.seekable() else None
-
-    def _parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, dict[int, tuple[str, str]]]:
+    def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
         """Return the good rows of a block, and the bad ones by their place."""
         raise NotImplementedError
 
     def _one_by_one(
         self, block: list[bytes], columns: list[str], row: Callable[[bytes], dict[str, Any]]
-    ) -> tuple[pyarrow.Table, dict[int, tuple[str, str]]]:
+    ) -> tuple[pyarrow.Table, Broken]:
         import pyarrow as pa
 
         values: dict[str, list[Any]] = {column: [] for column in columns}
@@ -73,8 +124,8 @@ class _LineLog:
         for place, line in enumerate(block):
             try:
                 fields = row(line)
-            except (ValueError, csv.Error) as error:
-                broken[place] = (line.decode(errors="replace").strip(), f"is not a row ({error})")
+            except (ValueError, csv.Error, RecursionError) as error:
+                broken[place] = (line[:200].decode(errors="replace").strip(), f"is not a row ({error})")
             else:
                 for column in columns:
                     values[column].append(fields.get(column))
@@ -86,28 +137,31 @@ class CSVLog(_LineLog):
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         super().__init__(name, file)
+        header = next(iter(self.lines.take(1)), b"")
         try:
-            header = file.readline().decode("utf-8-sig").strip()
+            self.header = header.decode("utf-8-sig").strip()
+            self.delimiter = max(",\t;", key=self.header.count)
+            self.columns = next(csv.reader([self.header], delimiter=self.delimiter, strict=True), [])
         except UnicodeDecodeError:
             raise SettingError(f"{name} is neither Parquet nor Arrow, and no text in UTF-8") from None
-        self.delimiter = max(",\t;", key=header.count)
-        self.columns = next(csv.reader([header], delimiter=self.delimiter)) if header else []
-        twice = {column for column in self.columns if self.columns.count(column) > 1}
-        if twice:
-            raise SettingError(f"{name} has more than one column {twice.pop()!r}; rename one")
+        except csv.Error as error:
+            raise SettingError(f"{name}: its first line is no row of names ({error}); is it CSV?") from None
 
-    def _parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, dict[int, tuple[str, str]]]:
+    def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
+        """Let Arrow split the lines."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        broken: dict[int, tuple[str, str]] = {}
+        broken: Broken = {}
 
         def skip(row: Any) -> str:
             why = f"is not a row: it has {row.actual_columns} fields, the header {row.expected_columns}"
             broken[row.number - 1] = (row.text, why)
             return "skip"
 
-        data = b"".join(block)
+        data = b"\n".join([*block, b""])
+        if b'"' in data and any(line.count(b'"') % 2 for line in block):  # a quote that is not closed swallows lines
+            return self._one_by_one(block, columns, self._fields)
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(data),
@@ -118,9 +172,9 @@ class CSVLog(_LineLog):
                     column_types=dict.fromkeys(columns, pa.string()), include_columns=columns, strings_can_be_null=True
                 ),
             )
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             table = None
-        if table is None or len(table) + len(broken) != len(block):  # a quote that is never closed swallows lines
+        if table is None or len(table) + len(broken) != len(block):
             return self._one_by_one(block, columns, self._fields)
         return table, broken
 
@@ -136,23 +190,26 @@ class JSONLog(_LineLog):
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         super().__init__(name, file)
-        first = next(filter(bytes.strip, iter(file.readline, b"")), b"")
+        first = next(iter(self.lines.take(1)), b"")
+        self.lines.taken -= 1  # it is a row
         try:
             self.columns = list(_object(first))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SettingError(f"{name}: the first line is no JSON object ({error})") from None
-        self.held = (first,)
 
-    def _parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, dict[int, tuple[str, str]]]:
+    def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
+        """Let Arrow read the lines."""
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
-        data = b"".join(block)
-        try:
+        table = None
+        if all(map(_harmless, block)):
+            data = b"\n".join([*block, b""])
             options = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
-            table = arrow_json.read_json(pa.BufferReader(data), options)
-        except pa.ArrowInvalid:
-            table = None
+            try:
+                table = arrow_json.read_json(pa.BufferReader(data), options)
+            except pa.ArrowException:
+                table = None
         if table is None or len(table) != len(block):
             return self._one_by_one(block, columns, _object)
         missing = pa.nulls(len(table))
@@ -160,8 +217,13 @@ class JSONLog(_LineLog):
         return pa.table({column: table[column] if column in names else missing for column in columns}), {}
 
 
+def _harmless(line: bytes) -> bool:
+    """Say whether Arrow may see a line: a bare null, or what is nested too deeply, crashes it."""
+    return line.lstrip()[:1] == b"{" and line.count(b"[") + line.count(b"{") <= NESTED
+
+
 def _object(line: bytes) -> dict[str, Any]:
-    value = json.loads(line)
+    value = json.loads(line.decode("utf-8-sig"))
     if not isinstance(value, dict):
         raise ValueError("a line holds an object, {...}")
     return value
@@ -173,11 +235,11 @@ def _array(values: list[Any]) -> pyarrow.Array:
 
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowException, OverflowError, ValueError):
         return pa.array([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
 
 
-def _with_gaps(table: pyarrow.Table, size: int, broken: dict[int, tuple[str, str]]) -> pyarrow.Table:
+def _with_gaps(table: pyarrow.Table, size: int, broken: Broken) -> pyarrow.Table:
     """Put a row of nulls where a row could not be parsed."""
     import pyarrow as pa
 

@@ -8,26 +8,51 @@ from typing import Any
 
 import numpy as np
 
-from inferl.errors import SettingError
-from inferl.rows import Bools, Floats
+from inferl.errors import InputError, SettingError
+from inferl.policies import Policy, Probabilities, Table
+from inferl.policies import as_policy as chooser
+from inferl.rows import Bools, Floats, Integers
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
-from inferl.sources.logs.values import column_of, integers, kind_of, numbers, vectors
+from inferl.sources.logs.values import column_of, integers, kind_of, naming, numbers, vectors
 
-__all__ = ["RatioReader", "TargetPolicy", "as_policy"]
+__all__ = ["Law", "RatioReader", "TargetPolicy", "as_policy"]
 
 TargetPolicy = Callable[[Any, Any], Any]
 """From features and actions, both with one row a step, to the probabilities (T,) of these actions."""
 
 
 @dataclass(frozen=True, eq=False)
+class Law:
+    """A policy that knows the probabilities of all actions: `actions` names them if they are not 0, 1, ..."""
+
+    policy: Policy
+    actions: tuple[Any, ...] | None = None
+
+    def columns(self, values: Any) -> tuple[Integers, Bools]:
+        """Find the column of each action of the log, and say where there is one."""
+        if self.actions is None:
+            return integers(values)
+        if not any(isinstance(action, str) for action in self.actions):
+            taken, whole = integers(values)
+            names: list[Any] = np.where(whole, taken, -1).tolist()
+        elif kind_of(values) == "text":
+            names = values.to_pylist()
+        else:
+            raise SettingError(
+                f"the target policy names its actions ({self.actions[0]!r}, ...), and the log holds {values.type}; if "
+                "they are the actions 0, 1, ... give their probabilities as an array"
+            )
+        place = {action: number for number, action in enumerate(self.actions)}
+        found = np.array([place.get(name, -1) for name in names], np.int64)
+        return found, found >= 0
+
+
+@dataclass(frozen=True, eq=False)
 class RatioReader:
-    """Reads ratios, or computes them; a probability that is none is noted as a fault.
+    """Reads ratios, or computes them with the target policy; a probability that is none is noted as a fault."""
 
-    `policy` is a table (states, actions) of the target's probabilities, or a function.
-    """
-
-    policy: Floats | TargetPolicy | None = None
+    policy: Law | TargetPolicy | None = None
 
     def __call__(self, batch: Any, columns: Columns, faults: Faults, features: Any) -> Floats:
         """Return ratios (T,), or (T, m) for m target policies."""
@@ -59,29 +84,70 @@ class RatioReader:
     def _asked(self, batch: Any, column: str, faults: Faults, features: Any) -> Floats:
         """Ask the target policy how probable the actions are."""
         values = column_of(batch, column)
-        if callable(self.policy):
-            asked = np.asarray(self.policy(features, _actions(values)), np.float64)
-            if asked.shape != (len(batch),):
-                raise SettingError(f"the target policy returned shape {asked.shape} for {len(batch)} rows: one each")
+        if isinstance(self.policy, Law):
+            asked = self._looked_up(self.policy, column, values, faults, features)
         else:
             assert self.policy is not None
-            states, actions = self.policy.shape
-            if features.ndim != 1:
-                raise SettingError("a target policy given as a table needs features that are states (n_states)")
-            chosen, whole = integers(values)
-            wrong = ~(whole & (chosen >= 0) & (chosen < actions))
-            faults.note(wrong, column, values, f"is no action of the target policy, which has {actions}")
-            inside = ~faults.bad & (features < states)
-            asked = np.where(inside, self.policy[np.where(inside, features, 0), np.where(inside, chosen, 0)], 0.0)
+            actions, asked = _actions(column, values, faults), np.zeros(len(batch))
+            sound = np.flatnonzero(~faults.bad)
+            if sound.size:
+                answer = np.asarray(self.policy(features[sound], actions[sound]), np.float64)
+                if answer.shape != sound.shape:
+                    raise SettingError(
+                        f"the target policy returned shape {answer.shape} for {sound.size} rows: one each"
+                    )
+                asked[sound] = answer
         wrong = ~((asked >= 0) & (asked <= 1)) & ~faults.bad
         faults.note(wrong, column, asked, "is no probability, and the target policy returned it", "repair the policy")
         return asked
 
+    def _looked_up(self, law: Law, column: str, values: Any, faults: Faults, features: Any) -> Floats:
+        """Ask for the probabilities of all actions, of sound rows only, and pick those of the actions taken."""
+        if isinstance(law.policy, Table) and features.ndim != 1:
+            raise SettingError("a target policy given as a table needs features that are states (n_states)")
+        chosen, known = law.columns(values)
+        faults.note(~known, column, values, "is no action of the target policy")
+        asked = np.zeros(len(values))
+        sound = np.flatnonzero(~faults.bad)
+        if sound.size == 0:
+            return asked
+        table = _probabilities(law.policy, features, sound, faults, column, values)
+        inside = (chosen[sound] >= 0) & (chosen[sound] < table.shape[1])
+        asked[sound[inside]] = table[inside, chosen[sound[inside]]]
+        outside = np.zeros(len(values), np.bool_)
+        outside[sound[~inside]] = True
+        faults.note(outside, column, values, f"is no action of the target policy, which has {table.shape[1]}")
+        return asked
 
-def _actions(values: Any) -> Any:
-    if kind_of(values) == "list":
-        return vectors(values, 0)[0]
-    return integers(values)[0] if kind_of(values) == "integer" and values.null_count == 0 else numbers(values)
+
+def _probabilities(policy: Policy, features: Any, rows: Integers, faults: Faults, column: str, values: Any) -> Floats:
+    """Ask a policy about all actions in some rows, (n, actions); where it has no answer, that is a fault of the row."""
+    try:
+        return policy.probabilities(features[rows])
+    except InputError:
+        found: list[Floats | None] = []
+    for place in rows.tolist():
+        try:
+            found.append(policy.probabilities(features[place : place + 1])[0])
+        except InputError as error:
+            found.append(None)
+            problem = f"has no probability under the target policy ({error})"
+            faults.note_one(place, column, values[place], problem, "repair the policy or the row")
+    n_actions = max((len(row) for row in found if row is not None), default=1)
+    return np.array([np.zeros(n_actions) if row is None else row for row in found])
+
+
+def _actions(column: str, values: Any, faults: Faults) -> Any:
+    """Read actions as a function takes them: whole numbers, other numbers, or vectors."""
+    with naming(column):
+        if kind_of(values) == "list":
+            actions, readable = vectors(values, 0)
+            faults.note(~readable, column, values, "is no action")
+            return actions
+        read = numbers(values)
+        faults.note(np.isnan(read), column, values, "is no action")
+        whole, is_whole = integers(values)
+    return whole if kind_of(values) != "float" and is_whole[~np.isnan(read)].all() else read
 
 
 def _ratio(batch: Any, column: str, faults: Faults) -> Floats:
@@ -138,13 +204,36 @@ def _joined(columns: list[Floats]) -> Floats:
     return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
-def as_policy(target: Any) -> Floats | TargetPolicy | None:
-    """Return a policy if that is what was given, None if it was the names of columns."""
-    if target is None or isinstance(target, str) or callable(target):
-        return target if callable(target) else None
-    if all(isinstance(name, str) for name in target):
+def as_policy(target: Any) -> Law | TargetPolicy | None:
+    """Return a policy if that is what was given, None if it was the names of columns.
+
+    >>> as_policy([[0.5, 0.5], [0.0, 1.0]]).policy, as_policy("q"), as_policy(["q", "r"])
+    (Table(2 states, 2 actions), None, None)
+    """
+    if target is None or isinstance(target, str):
         return None
-    probabilities = np.asarray(target, np.float64)
-    if probabilities.ndim != 2:
-        raise SettingError(f"a target policy is a table (states, actions), not of shape {probabilities.shape}")
-    return probabilities
+    if isinstance(target, Policy):
+        return Law(target)
+    if hasattr(target, "predict_proba"):  # a classifier, as scikit-learn has them
+        law = Probabilities(lambda x: target.predict_proba(x[:, None] if np.ndim(x) == 1 else x), batched=True)
+        return Law(law, _plain(target.classes_))
+    if hasattr(target, "predict"):
+        return Law(chooser(target))
+    if callable(target):
+        function: TargetPolicy = target
+        return function
+    if hasattr(target, "columns") and hasattr(target, "to_numpy"):  # a data frame: a row a state, a column an action
+        index = getattr(target, "index", None)
+        if index is not None and not np.array_equal(index, np.arange(len(target))):
+            raise SettingError("the rows of a target policy are the states 0, 1, ... in this order; reset its index")
+        return Law(Table(target.to_numpy()), _plain(target.columns))
+    if isinstance(target, list | tuple) and all(isinstance(name, str) for name in target):
+        return None
+    return Law(Table(target))
+
+
+def _plain(actions: Any) -> tuple[Any, ...]:
+    """Return the names of actions: numbers, also where they are written as text, else text."""
+    names = [str(name) for name in actions]
+    whole = [int(float(name)) for name in names if name.removesuffix(".0").isdecimal()]
+    return tuple(whole) if len(whole) == len(names) else tuple(names)

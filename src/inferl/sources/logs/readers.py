@@ -1,7 +1,7 @@
-"""Readers: a log opened, whatever it is, and read in record batches, so that memory stays flat.
+"""Readers: a log opened, whatever it is, and read in pieces, so that memory stays flat.
 
 The format of a file is seen from its first bytes, not from its name: Parquet, an Arrow file or stream, JSON lines, else
-CSV. Compressed CSV and JSON lines are recognised by their name (.gz, .bz2, .zst).
+CSV. Compressed CSV and JSON lines are recognised by their name (.gz, .bz2, .zst, .lz4).
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from inferl.errors import DataError, MissingExtraError, SettingError
-from inferl.sources.logs.lines import CSVLog, JSONLog, Piece
+from inferl.errors import DataError, InferlError, MissingExtraError, SettingError
+from inferl.sources.logs.lines import CSVLog, JSONLog
+from inferl.sources.logs.pieces import ColumnPiece, Piece
 
-__all__ = ["Log", "import_pyarrow", "open_log"]
+__all__ = ["Log", "damage", "import_pyarrow", "log_name", "open_log"]
 
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+READ = 1 << 20  # bytes at a time
 STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
 
 
@@ -27,9 +30,10 @@ class Log(Protocol):
 
     name: str
     columns: list[str]
+    header: str  # what stands above the rows, and says what they mean
 
-    def pieces(self, columns: list[str], batch: int, rows: int, mark: tuple[int, int] | None) -> Iterator[Piece]:
-        """Yield the rows after the first `rows`, at most `batch` at a time; `mark` is that of an earlier piece."""
+    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+        """Yield the rows from the first on, at most `batch` at a time."""
         ...
 
 
@@ -50,6 +54,20 @@ def log_name(source: Any) -> str:
 
 
 @contextmanager
+def damage(where: str) -> Iterator[None]:
+    """Say where a log is damaged: Arrow has many words for it, of many exceptions."""
+    try:
+        yield
+    except InferlError:
+        raise
+    except MemoryError:
+        raise DataError(f"{where}: it claims to hold more than there is memory for; it is damaged") from None
+    except (import_pyarrow().ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
+        words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DataError(f"{where}: {words}; it is damaged or cut off: write it anew") from None
+
+
+@contextmanager
 def open_log(source: Any) -> Iterator[Log]:
     """Open a path, ``"-"`` (standard input), or a data frame that speaks Arrow."""
     pa = import_pyarrow()
@@ -59,45 +77,51 @@ def open_log(source: Any) -> Iterator[Log]:
             raise SettingError(f"there is no file {name}")
         if Path(source).is_dir():
             raise SettingError(f"{name} is a folder; name one file, or read its files one after the other")
-        with pa.input_stream(str(source), compression="detect") as raw, io.BufferedReader(raw, 1 << 20) as file:
+        with _opened(name, str(source)) as file:
             yield _of_file(name, file, str(source))
     elif isinstance(source, str):
-        file = io.BufferedReader(sys.stdin.buffer, 1 << 20)
-        try:
-            yield _of_file(name, file, None)
-        finally:
-            file.detach()  # else standard input would be closed with it
+        stdin: Any = sys.stdin.buffer
+        # Not a buffer around the buffer: it would wait until it is full.
+        yield _of_file(name, stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin), None)
     elif hasattr(source, "__arrow_c_stream__"):
-        yield _BatchLog(name, pa.RecordBatchReader.from_stream(source))
+        with damage(name):
+            reader = pa.RecordBatchReader.from_stream(source)
+        yield _BatchLog(name, reader, sound=True)
     else:
         raise SettingError(
             f"{name} is no log: give a path, '-' for standard input, or a data frame (pandas, polars, pyarrow)"
         )
 
 
+def _opened(name: str, path: str) -> io.BufferedReader:
+    """Open a file; if its name says that it is compressed, so that plain bytes come out."""
+    codec = CODECS.get(Path(path).suffix)
+    try:
+        if codec is None:
+            return io.BufferedReader(io.FileIO(path), READ)
+        return io.BufferedReader(import_pyarrow().input_stream(path, compression=codec), READ)
+    except OSError as error:
+        raise SettingError(f"{name} cannot be opened: {error.strerror or error}") from None
+
+
 def _of_file(name: str, file: io.BufferedReader, path: str | None) -> Log:
     """Look at the first bytes."""
     pa = import_pyarrow()
-    try:
+    with damage(name):
         begin = file.peek(16)[:16]
-    except OSError as error:
-        raise DataError(f"{name}: {error}; it is damaged or cut off") from None
-    if not begin:
-        raise SettingError(f"{name} is empty")
-    if begin.startswith(b"PAR1"):
-        if path is None:
-            raise SettingError("Parquet cannot be read from a pipe, its index is at its end; name the file")
-        return _ParquetLog(name, path)
-    try:
+        if not begin:
+            raise SettingError(f"{name} is empty")
+        if begin.startswith(b"PAR1"):
+            if path is None:
+                raise SettingError("Parquet cannot be read from a pipe, its index is at its end; name the file")
+            return _ParquetLog(name, path)
         if begin.startswith(b"ARROW1"):
             if path is None:
                 raise SettingError("an Arrow file cannot be read from a pipe; pipe an Arrow stream, or name the file")
             return _BatchLog(name, _batches_of_file(pa.ipc.open_file(pa.OSFile(path))))
         if begin.startswith(STREAM):
             return _BatchLog(name, pa.ipc.open_stream(file))
-    except pa.ArrowInvalid as error:
-        raise SettingError(f"{name} is a damaged Arrow file ({error})") from None
-    return JSONLog(name, file) if begin.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else CSVLog(name, file)
+        return JSONLog(name, file) if begin.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else CSVLog(name, file)
 
 
 def _batches_of_file(file: Any) -> Any:
@@ -106,54 +130,41 @@ def _batches_of_file(file: Any) -> Any:
 
 
 class _BatchLog:
-    """A stream of record batches."""
+    """A stream of record batches; unless it is known to be `sound`, each is looked through before it is used."""
 
-    def __init__(self, name: str, reader: Any) -> None:
-        self.name, self.reader = name, reader
+    header = ""
+
+    def __init__(self, name: str, reader: Any, sound: bool = False) -> None:
+        self.name, self.reader, self.sound = name, reader, sound
         self.columns = list(reader.schema.names)
 
-    def pieces(self, columns: list[str], batch: int, rows: int, mark: tuple[int, int] | None) -> Iterator[Piece]:
-        """Cut the batches, from the first row wanted on."""
-        read = 0
+    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+        """Cut the batches."""
         for whole in self.reader:
-            for start in range(0, len(whole), batch):
-                piece = whole.slice(start, batch)
-                read += len(piece)
-                if read > rows:
-                    yield Piece(piece.select(columns).slice(max(rows - (read - len(piece)), 0)))
-        _refuse_shorter(self.name, read, rows)
+            wanted = whole.select(columns)
+            if not self.sound:
+                wanted.validate(full=True)  # else a wrong offset would be followed out of the memory that is ours
+            for start in range(0, len(wanted), batch):
+                yield ColumnPiece(wanted.slice(start, batch))
 
 
 class _ParquetLog:
-    """A Parquet file: row groups that were read before are not touched again."""
+    """A Parquet file."""
+
+    header = ""
 
     def __init__(self, name: str, path: str) -> None:
-        from pyarrow import ArrowInvalid, parquet
+        from pyarrow import parquet
 
         self.name = name
-        try:
-            # Without pre_buffer: it would hold the whole file.
-            self.file = parquet.ParquetFile(path, pre_buffer=False)
-        except ArrowInvalid as error:
-            raise SettingError(f"{name} is a damaged Parquet file ({error})") from None
+        # Without pre_buffer: it would hold the whole file.
+        self.file = parquet.ParquetFile(path, pre_buffer=False)
         self.columns = list(self.file.schema_arrow.names)
 
-    def pieces(self, columns: list[str], batch: int, rows: int, mark: tuple[int, int] | None) -> Iterator[Piece]:
-        """Read row group by row group, so that batches end at the same rows wherever reading begins."""
-        read = 0
+    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+        """Read row group by row group."""
         with self.file as file:
             for group in range(file.metadata.num_row_groups):
-                size = file.metadata.row_group(group).num_rows
-                if read + size <= rows:
-                    read += size
-                    continue
                 for piece in file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False):
-                    read += len(piece)
-                    if read > rows:
-                        yield Piece(piece.slice(max(rows - (read - len(piece)), 0)))
-        _refuse_shorter(self.name, read, rows)
-
-
-def _refuse_shorter(name: str, read: int, rows: int) -> None:
-    if read < rows:
-        raise SettingError(f"{name} has {read} rows, and {rows} were read before; it is another log")
+                    piece.validate(full=True)
+                    yield ColumnPiece(piece)

@@ -9,19 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from inferl.errors import DataError, SettingError
-from inferl.rows import Floats
+from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder
+from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.labelling import Labelling
-from inferl.sources.logs.lines import Piece
 from inferl.sources.logs.pairing import Paired, Pairing
-from inferl.sources.logs.ratios import RatioReader, TargetPolicy, as_policy
-from inferl.sources.logs.readers import Log, import_pyarrow, log_name, open_log
+from inferl.sources.logs.pieces import Piece
+from inferl.sources.logs.ratios import Law, RatioReader, TargetPolicy, as_policy
+from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import limit_ends
@@ -38,7 +37,7 @@ class Progress:
 
     pairing: Pairing
     rows: int = 0  # of the log, read
-    mark: tuple[int, int] | None = None  # a place to read on from, see Piece
+    digest: str = ""  # of the rows read
     dimension: int = 0  # of the features, once known
     starts: Starts = field(default_factory=Starts)
     clipped: int = 0
@@ -64,7 +63,7 @@ class Table:
 
     source: Any
     wanted: Mapping[str, object]
-    policy: Floats | TargetPolicy | None
+    policy: Law | TargetPolicy | None
     n_states: int | None
     discount: float
     clip: float | None
@@ -75,7 +74,8 @@ class Table:
     skip_bad: int
     batch: int
     _begin: Progress | None = None  # where an iteration starts
-    _now: list[Progress] = field(default_factory=list)  # of the latest iteration; the only thing to change
+    # Of the latest iteration, and, once it has ended, before the end; the only thing to change.
+    _now: list[Progress] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Table({self.name}, {f'{self.rows} rows read' if self._now else 'not read yet'})"
@@ -91,39 +91,55 @@ class Table:
             if progress.complete:
                 return
             decoder = Decoder(columns, RatioReader(self.policy), self.n_states, self.interleaved, self.gaps, self.ends)
-            for piece in self._pieces(log, columns):
-                rows, faults = decoder.decode(piece, progress.rows + 1, progress.dimension)
+            digest = Digest(f"{columns}; {log.header}")
+            for piece in self._pieces(log, columns, progress, digest):
+                with damage(f"{log.name}, after row {progress.rows}"):
+                    parsed = piece.parsed()
+                try:
+                    rows, faults = decoder.decode(*parsed, progress.rows + 1, progress.dimension)
+                except SettingError as error:
+                    raise SettingError(f"{log.name}: {error}") from None
                 progress.dimension = self.n_states or rows.features.shape[1]
                 allowed = self.skip_bad - progress.skipped
-                admitted = admit(rows, faults, progress.pairing, columns, _showing(piece.batch, faults), allowed)
-                try:
-                    paired = progress.pairing.take(admitted.rows if len(admitted.rows) else None)
-                except DataError as error:
-                    raise DataError(f"{log.name}, {error}") from None
-                progress.rows += len(rows) if admitted.fatal is None else admitted.fatal.row - faults.first_row
-                progress.mark = piece.mark
+                admitted = admit(rows, faults, progress.pairing, columns, _showing(parsed[0], faults), allowed)
+                paired = progress.pairing.take(admitted.rows if len(admitted.rows) else None)
+                read = piece if admitted.fatal is None else piece[: admitted.fatal.row - faults.first_row]
+                read.add_to(digest)
+                progress.rows += len(read)
+                progress.digest = str(digest)
                 progress.skipped += len(admitted.skipped)
                 words = (str(fault.error(log.name)) for fault in admitted.skipped[: KEPT - len(progress.faults)])
                 progress.faults += tuple(words)
-                yield from self._chunk(paired)
+                yield from self._chunk(paired, progress)
                 if admitted.fatal is not None:
                     raise admitted.fatal.error(log.name, progress.skipped)
-            paired = progress.pairing.take(None, final=True)
-            progress.complete = True
-            yield from self._chunk(paired)
+            ended = deepcopy(progress)
+            paired = ended.pairing.take(None, final=True)
+            ended.complete = True
+            self._now[:] = [ended, progress]
+            yield from self._chunk(paired, ended)
 
-    def _pieces(self, log: Log, columns: Columns) -> Iterator[Piece]:
-        """Read on; where that fails, say how far it went."""
-        progress = self._now[0]
-        pieces = log.pieces(columns.names, self.batch, progress.rows, progress.mark)
+    def _pieces(self, log: Log, columns: Columns, progress: Progress, digest: Digest) -> Iterator[Piece]:
+        """Read on from where it was left; the rows before must be those that were read."""
+        left = progress.rows  # to be passed over
+        pieces = log.pieces(columns.names, self.batch)
         while True:
-            try:
+            with damage(f"{log.name}, after row {progress.rows - left}"):
                 piece = next(pieces, None)
-            except (import_pyarrow().ArrowException, OSError) as error:
-                raise DataError(f"{log.name}, after row {progress.rows}: {error}; it is damaged or cut off") from error
+                if piece is not None and left:
+                    passed, piece = piece[:left], piece[left:]
+                    passed.add_to(digest)
+                    left -= len(passed)
+                    if left == 0 and str(digest) != progress.digest:
+                        raise _another(log.name, progress.rows, "are not the rows that were read before")
             if piece is None:
+                if left:
+                    raise _another(
+                        log.name, progress.rows, f"were read before, and now there are {progress.rows - left}"
+                    )
                 return
-            yield piece
+            if len(piece):
+                yield piece
 
     def _resolved(self, log: Log) -> Columns:
         columns = resolve(self.wanted, log.columns, log.name, self.policy is not None)
@@ -143,11 +159,11 @@ class Table:
             raise SettingError("interleaved needs the column of the episodes, and no column of streams")
         return columns
 
-    def _chunk(self, paired: Paired | None) -> Iterator[Transitions]:
+    def _chunk(self, paired: Paired | None, progress: Progress) -> Iterator[Transitions]:
         """Make a chunk of rows that have their next states."""
         if paired is None:
             return
-        progress, rows = self._now[0], paired.rows
+        rows = paired.rows
         progress.starts = progress.starts.taking(paired.starts, self.n_states)
         if len(rows) == 0:
             return
@@ -179,6 +195,14 @@ class Table:
     def resume(self, progress: Progress) -> Table:
         """Return the same log, to be read from a position on."""
         return replace(self, _begin=deepcopy(progress), _now=[progress])
+
+    @property
+    def open_end(self) -> Progress | None:
+        """Where the latest iteration stood before the end of the log was taken for the end; None if it is not there.
+
+        If rows are appended to the log, `resume` goes on to them from here: whatever the last rows were, they are not.
+        """
+        return self._now[1] if len(self._now) > 1 else None
 
     def start(self) -> Starts:
         """Return the mean features of the episode starts read so far: a target, for the observed starts."""
@@ -234,6 +258,13 @@ class Table:
         return facts
 
 
+def _another(log: str, rows: int, problem: str) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"{log}: rows 1 to {rows} {problem}; the log was changed, or is another one: restore it (rows may be "
+        "appended), or evaluate it from the beginning"
+    )
+
+
 def _showing(batch: Any, faults: Faults) -> Callable[[str, int], str]:
     return lambda column, row: shown(column_of(batch, column)[row - faults.first_row])
 
@@ -253,7 +284,7 @@ def table(
     n_states: int | None = None,
     discount: float = 0.99,
     behaviour_probability: Column = ...,
-    target_probability: str | Sequence[str] | ArrayLike | TargetPolicy | None = None,
+    target_probability: Any = None,
     behaviour_log_probability: Column = ...,
     target_log_probability: str | Sequence[str] | None = None,
     ratio: str | Sequence[str] | None = None,
@@ -296,15 +327,16 @@ def table(
     behaviour_probability, behaviour_log_probability
         Probability of the logged action under the policy that took it.
     target_probability, target_log_probability
-        The same under the policy to be evaluated; several columns for several policies. Or a table (states, actions)
-        of probabilities, or a function of features and actions.
+        The same under the policy to be evaluated; several columns for several policies. Or the policy itself: one of
+        `inferl.policies`, a table or data frame (states, actions) of probabilities, a classifier with
+        ``predict_proba``, or a function from features and actions to the probabilities of these actions.
     ratio
         Instead of probabilities: target / behaviour; several columns for several policies.
     clip
         Largest ratio; larger ones are cut to it, and counted in `clipped`.
     episodes_end
         The last row of every episode ends it, unless it is marked as truncated: for logs without flags. Interleaved
-        episodes then all stay open until the log ends, and of those there can be 4096.
+        episodes then all stay open until the log ends, which takes memory.
     interleaved
         Rows of several episodes are mixed.
     gaps

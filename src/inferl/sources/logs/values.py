@@ -6,6 +6,9 @@ Text is read too, because that is all that CSV has.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
@@ -14,8 +17,9 @@ import numpy as np
 from inferl.errors import SettingError
 from inferl.rows import Bools, Floats, Integers
 
-__all__ = ["column_of", "flags", "integers", "kind_of", "labels", "numbers", "times", "vectors"]
+__all__ = ["column_of", "flags", "integers", "kind_of", "labels", "naming", "numbers", "times", "vectors"]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -26,12 +30,26 @@ def column_of(batch: Any, name: str) -> Any:
     >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist()
     [1, 2]
     """
-    from pyarrow import types
+    import pyarrow as pa
+    from pyarrow import compute, types
 
     values = batch.column(name)
     if hasattr(values, "combine_chunks"):
         values = values.combine_chunks()
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if types.is_run_end_encoded(values.type):
+        values = compute.run_end_decode(values)
     return values.dictionary_decode() if types.is_dictionary(values.type) else values
+
+
+@contextmanager
+def naming(column: str) -> Iterator[None]:
+    """Say of which column something is said."""
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(f"column {column!r}: {error}") from None
 
 
 def kind_of(values: Any) -> str:
@@ -64,11 +82,13 @@ def numbers(values: Any) -> Floats:
     import pyarrow as pa
 
     kind = kind_of(values)
+    if pa.types.is_decimal(values.type):  # Arrow's own way to floats misses some by a digit
+        kind, values = "text", values.cast(pa.string())
     if kind == "text":
         try:
             values = values.cast(pa.float64())
-        except pa.ArrowInvalid:
-            return np.array([_float(text) for text in values.to_pylist()])
+        except pa.ArrowException:
+            return np.array([_float(text) for text in values.to_pylist()], np.float64)
     elif kind == "null":
         return np.full(len(values), np.nan)
     elif kind not in ("flag", "integer", "float"):
@@ -142,11 +162,16 @@ def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
     import pyarrow as pa
     from pyarrow import compute
 
-    if kind_of(values) == "text":
+    kind = kind_of(values)
+    if kind == "text":
         values = pa.array([_list(text) for text in values.to_pylist()], pa.list_(pa.float64()))
+    elif kind != "list":  # a number or nothing, where the rows before had vectors
+        values = pa.nulls(len(values), pa.list_(pa.float64()))
     lengths = numbers(compute.list_value_length(values))
     there = lengths[lengths > 0]
-    d = dimension or (int(there[0]) if there.size else 1)
+    if not dimension and not there.size:
+        raise SettingError(f"none of the first {len(values)} rows holds a vector of numbers; repair the first at least")
+    d = dimension or int(there[0])
     fits = lengths == d
     kept = values if fits.all() else values.filter(pa.array(fits))
     flat = kept.flatten()
@@ -167,34 +192,36 @@ def times(values: Any) -> Floats | None:
     array([1.7040672e+15, 1.7040672e+15])
     """
     kind = kind_of(values)
-    if kind == "time":
-        plain = values.cast("int64" if values.type.bit_width == 64 else "int32")
-        return numbers(plain)
-    if kind != "text":
+    if kind == "time" and values.type.bit_width <= 64:
+        return numbers(values.view(f"int{values.type.bit_width}"))
+    if kind != "text" or values.null_count == len(values) or not np.isnan(numbers(values)).all():
         return None
-    first = next(iter(values.drop_null()[:1].to_pylist()), "0")
-    return np.array([_time(text) for text in values.to_pylist()]) if np.isnan(_float(first)) else None
+    return np.array([_time(text) for text in values.to_pylist()], np.float64)
 
 
 def _float(text: str | None) -> float:
     try:
-        return np.nan if text is None else float(text)
+        # 1_000 and the digits of other scripts are numbers to Python, and to nobody who writes logs.
+        return np.nan if text is None or "_" in text or not text.isascii() else float(text)
     except ValueError:
         return np.nan
 
 
 def _time(text: str | None) -> float:
+    """Return the microseconds since 1970, in UTC unless the text says otherwise."""
     try:
-        return np.nan if text is None else float(np.datetime64(text.strip().removesuffix("Z"), "us").astype(np.int64))
+        time = datetime.fromisoformat((text or "").strip())
     except ValueError:
         return np.nan
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _list(text: str | None) -> list[float] | None:
     try:
         value = json.loads(text or "null")
-        return [float(x) for x in value] if isinstance(value, list) else None
-    except (ValueError, TypeError):
+        plain = isinstance(value, list) and all(isinstance(x, int | float) for x in value)
+        return [float(x) for x in value] if plain else None
+    except (ValueError, OverflowError, RecursionError):
         return None
 
 

@@ -1,0 +1,89 @@
+"""Digests: by what a log is known again when a run is resumed.
+
+A digest depends on the rows that were read and on nothing else: not on how they were batched, nor, for columns, on how
+a file holds them. So rows may be appended to a log; whatever else is done to those that were read changes the digest.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferl.sources.logs.values import column_of, kind_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Digest"]
+
+
+class Digest:
+    """A running hash of rows, as lines or as columns; `about` says what they are taken for.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"x": [1.0, 2.0, None], "who": ["a", None, "bc"]})
+    >>> one, other = Digest("features=x"), Digest("features=x")
+    >>> one.add_columns(rows)
+    >>> for piece in (rows[:1], rows[1:]):
+    ...     other.add_columns(piece)
+    >>> str(one) == str(other)
+    True
+    """
+
+    def __init__(self, about: str) -> None:
+        # One for each part of a column: in a single one, parts would follow each other in an order set by the batches.
+        self._hashes: dict[str, Any] = {"": sha256(about.encode())}
+
+    def __str__(self) -> str:
+        parts = sorted(self._hashes.items())
+        return sha256("".join(f"{name!r} {part.hexdigest()}\n" for name, part in parts).encode()).hexdigest()
+
+    def add_lines(self, lines: list[bytes]) -> None:
+        """Take in lines, which are without the breaks at their ends."""
+        if lines:
+            self._add("", b"\n".join([*lines, b""]))
+
+    def add_columns(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> None:
+        """Take in rows, as columns of Arrow."""
+        for name in batch.schema.names if len(batch) else ():
+            self._add_column(name, column_of(batch, name))
+
+    def _add(self, part: str, content: Any) -> None:
+        self._hashes.setdefault(part, sha256()).update(content)
+
+    def _add_column(self, name: str, values: Any) -> None:
+        """Take in which values are there, how long they are where lengths differ, and what they are."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        kind, width = kind_of(values), _width(values.type)
+        self._add(f"{name}: there", np.ascontiguousarray(values.is_valid().to_numpy(zero_copy_only=False)))
+        if kind == "list":
+            self._add(f"{name}: lengths", _array(compute.list_value_length(values).cast(pa.int64())))
+            self._add_column(f"{name}: entries", values.flatten())
+        elif kind == "text":
+            text = values.cast(pa.large_binary()).fill_null(b"")
+            ends = np.frombuffer(text.buffers()[1], np.int64)[text.offset :][: len(text) + 1]
+            self._add(f"{name}: lengths", np.diff(ends))
+            self._add(name, memoryview(text.buffers()[2] or b"")[ends[0] : ends[-1]])
+        elif kind in ("flag", "integer", "float", "time") and width <= 64 and not pa.types.is_decimal(values.type):
+            self._add(name, _array(values.view(f"int{width}") if kind == "time" else values))
+        elif kind != "null":
+            self._add(name, "".join(f"{value!r}\n" for value in values.to_pylist()).encode(errors="replace"))
+
+
+def _width(kind: Any) -> int:
+    """Return the bits of a value; 8 for a flag, which NumPy holds in a byte."""
+    try:
+        return max(int(kind.bit_width), 8)
+    except ValueError:  # values of any length
+        return 0
+
+
+def _array(values: Any) -> Any:
+    """Return the values as NumPy has them, 0 where there is none."""
+    if values.null_count:
+        values = values.fill_null(False if kind_of(values) == "flag" else 0)
+    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False))
