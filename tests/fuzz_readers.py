@@ -89,7 +89,7 @@ SORTS: dict[str, Callable[[Generator, int], pa.Array]] = {
     "list view": lambda rng, n: pa.array([[1.0, 2.0]] * n, pa.list_view(pa.float64())),
     "struct": lambda rng, n: pa.array([{"a": 1.0, "b": "c"}] * n, pa.struct({"a": pa.float64(), "b": pa.string()})),
     "map": lambda rng, n: pa.array([[("a", 1.0)]] * n, pa.map_(pa.string(), pa.float64())),
-    "run ends": lambda rng, n: pa.RunEndEncodedArray.from_arrays([n] if n else [], pa.array([1.5] if n else [])),
+    "run ends": lambda rng, n: pa.array([1.5] * n, pa.run_end_encoded(pa.int32(), pa.float64())),
     "fixed binary": lambda rng, n: pa.array([b"12345678"] * n, pa.binary(8)),
 }  # fmt: skip
 
