@@ -25,6 +25,7 @@ from inferl.differences import welch
 from inferl.errors import SettingError
 from inferl.evaluator import SAVED, Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.least_squares import LeastSquares, LeastSquaresState
 from inferl.rows import Floats
 from inferl.sources.logs.decoding import LogRows
@@ -48,6 +49,11 @@ class Reading:
     lower: Floats  # (m,)
     upper: Floats  # (m,)
     standard_error: Floats  # (m,)
+
+    def verify(self) -> None:
+        """Refuse what no interval is."""
+        shapes(self, dict.fromkeys(("estimate", "lower", "upper", "standard_error"), "m"))
+        bounds(self, {"n": COUNT})
 
 
 @dataclass(eq=False)

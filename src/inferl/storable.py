@@ -39,6 +39,8 @@ from inferl.witnesses import Witnesses
 
 __all__ = ["STORABLE", "verify_together"]
 
+LONGEST_ROW = 2**24  # of features; more, a file may claim, but nobody has
+
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
     *(OnlineBootstrap, BootstrapState, EffectiveBlocks, ScoreBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
@@ -82,6 +84,9 @@ def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState)
         last = np.arange(n - len(pending) + 1, n + 1)
         demand(np.array_equal(pending.clock.step, last), "the rows that wait are not the last ones")
     demand(_alike_carry(state.carry, carry), f"{algorithm} keeps nothing like that")
+    for kept in state.carry.values():
+        if isinstance(kept, Steps):
+            algorithm.check(kept.data)
     if isinstance(state.method, BootstrapState):
         demand(len(state.method.size) in (0, len(increments.sizes())), "the features have another length")
     solved = algorithm.value_form(increments) if algorithm.affine else None
@@ -91,8 +96,8 @@ def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState)
     most = len(state.streams)
     for clock in _found(Clock, state):
         demand(int(clock.slot.max(initial=-1)) < most, f"a row belongs to none of {most} streams")
-    kept = [state.episodes.open[0], *(x for x in state.carry.values() if isinstance(x, np.ndarray))]
-    demand(all(len(x) <= most for x in kept), f"something is kept for more than {most} streams")
+    arrays = [state.episodes.open[0], *(x for x in state.carry.values() if isinstance(x, np.ndarray))]
+    demand(all(len(x) <= most for x in arrays), f"something is kept for more than {most} streams")
 
 
 def _verify_sizes(algorithm: Algorithm, method: Method, state: EvaluatorState) -> None:
@@ -117,8 +122,9 @@ def _verify_sizes(algorithm: Algorithm, method: Method, state: EvaluatorState) -
 
 def _verify_rows(method: Method, sums: LeastSquaresState, like: Increments) -> None:
     """Compare what least squares keeps of rows with increments of the algorithm."""
-    for kept in sums.kept_rows or ():
-        demand(_alike(kept.increments, like), "the first rows are not those of the algorithm")
+    for number, kept in enumerate(sums.kept_rows or ()):
+        whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # the first has what all share
+        demand(whole and _alike(kept.increments, like), "the first rows are not those of the algorithm")
     if sums.kept_rows is not None:
         return
     scores = like.scores(np.zeros(like.n_parameters))
@@ -140,6 +146,10 @@ def _zeros(algorithm: Algorithm, state: EvaluatorState) -> Transitions | Increme
         theirs = _found(Increments, state)  # increments of a user may have any number of terms, dense or sparse
         one = np.zeros((1, 1, p))
         return theirs[0][:1] if theirs else Increments(one, one, one[0, :, :1], one[0, 0], one[0, :, 0])
+    demand(
+        state.tabular is True or algorithm.n_features <= LONGEST_ROW,
+        f"no row of features is as long as {algorithm} says",
+    )
     features = np.zeros(1, np.int64) if state.tabular else np.zeros((1, algorithm.n_features))
     return Transitions(features, [0.0], features, 0.0, np.ones((1, m) if state.ratios_ndim == 2 else 1))
 

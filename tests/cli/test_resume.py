@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -227,3 +228,15 @@ def test_a_run_of_one_s_own_has_no_command(here: Path) -> None:
     result = runner.invoke(app, ["resume", str(here / "own.run")])
     assert result.exit_code == 2
     assert "cannot be resumed" in result.stderr
+
+
+def test_the_options_of_an_earlier_state_are_looked_at_too(tmp_path: Path) -> None:
+    log, run_file = tmp_path / "log.parquet", tmp_path / "small.run"
+    parquet.write_table(small_log(), log)
+    evaluate(log, *SMALL, "--checkpoint", run_file)
+    run = Run.load(run_file)
+    run.before = replace(run.saved(), command="rollout", options={"policy": "my_policy:act"}, before=None)
+    run.save(run_file)
+    result = runner.invoke(app, ["resume", str(run_file)])
+    assert result.exit_code == 2
+    assert "has options that inferl rollout does not" in result.stderr

@@ -50,8 +50,9 @@ def resume(
 
     run = Run.load(run_file)
     check_options(run, run_file)
-    if run.before is not None and Path(run.options["file"]).exists():
+    if run.before is not None and run.command == "evaluate" and Path(run.options["file"]).exists():
         run = Run.restored(run.before, run_file)
+        check_options(run, run_file)
     changed = {"every": every, "skip_bad": skip_bad}
     run.options |= {name: value for name, value in changed.items() if value is not None}
     facts = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from inferl.errors import SettingError
+from inferl.invariants import demand, shapes
 from inferl.rows import Bools, Floats, Integers, Rows
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
@@ -41,6 +42,17 @@ class LogRows(Rows):
     cut: Bools  # (T,) rows are missing before this one
     segment: Integers  # (T,) number of the unbroken part of an episode, -1 until known
     stream: Integers  # (T,) label for the evaluator, -1 until known
+
+    def verify(self) -> None:
+        """Refuse columns of other shapes."""
+        wide = ("features", "next_features", "ratios")
+        sizes = shapes(self, {f.name: "T" for f in fields(self) if f.name not in wide})
+        for name in wide:
+            column = getattr(self, name)
+            fits = column is None or (column.ndim in (1, 2) and len(column) == sizes["T"])
+            demand(fits, f"LogRows.{name} does not have {sizes['T']} rows")
+        same = self.next_features is None or self.next_features.shape == self.features.shape
+        demand(same, "LogRows.next_features has another shape than the features")
 
 
 # From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).

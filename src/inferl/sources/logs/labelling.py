@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Bools, Floats, Integers
 from inferl.sources.logs.decoding import LogRows
 
@@ -50,6 +51,11 @@ class Labelling:
     segments: int = 0  # unbroken parts of episodes begun
     recent: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # labels of the latest episodes
     streams: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # groups in order of appearance
+
+    def verify(self) -> None:
+        """Refuse what no log leaves."""
+        shapes(self, {"recent": "R", "streams": "S"})
+        bounds(self, {"episodes": COUNT, "segments": COUNT})
 
     def returning(self, rows: LogRows, begins: Integers) -> Integers:
         """Find those of the rows `begins`, in the order of the log, whose episode's label was there before."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from inferl.errors import CheckpointMismatchError, SettingError
+from inferl.invariants import COUNT, bounds, demand
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder
@@ -45,6 +46,13 @@ class Progress:
     episodic: bool = False  # whether a column says where episodes begin or end
     faults: tuple[str, ...] = ()
     complete: bool = False
+
+    def verify(self) -> None:
+        """Refuse what no log leaves."""
+        bounds(self, {"pairing.dropped": COUNT, **dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT)})
+        waiting = self.pairing.waiting
+        fits = waiting is None or waiting.features.shape[1:] in ((), (self.dimension,))
+        demand(fits, f"rows wait whose features do not have length {self.dimension}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
