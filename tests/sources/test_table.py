@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from logs import FORMATS, LOG, joined, same, write_parquet
 from inferl import Transitions
 from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Table, table
+from inferl.sources.logs.values import times
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -322,6 +324,42 @@ def test_text_that_once_ended_in_foreign_words(name: str, content: str, words: s
     path.write_text(content)
     with pytest.raises((DataError, SettingError), match=words):
         list(table(path, features="x", n_states=None, batch=batch))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 65536])
+def test_times_in_json_are_text_wherever_a_batch_ends(batch: int, tmp_path: Path) -> None:
+    """Arrow takes some texts for times, and others in the same column not."""
+    stamps = ["2024-01-01 00:00:00", "2024-01-01 00:00:01.5", "2024-01-01T00:00:02Z", "2024-01-01 00:00:03"]
+    rows = [{"x": float(i), "reward": 0.0, "day": "2024-01-01", "at": at} for i, at in enumerate(stamps)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    chunk = joined(table(path, features="x", episode="day", order="at", batch=batch))
+    assert chunk.features[:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert np.unique(np.asarray(chunk.episode)).size == 1
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_any_unit_have_one_order(unit: str) -> None:
+    stamps = pa.array(np.array([10, 11, 12]).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
+    text = pa.array(["1970-01-01 00:00:10", "1970-01-01 00:00:11", "1970-01-01 00:00:12Z"])
+    assert np.array_equal(np.asarray(times(stamps)), np.asarray(times(text)))
+    assert np.asarray(times(text)).tolist() == [10e6, 11e6, 12e6]
+
+
+@pytest.mark.parametrize("batch", [1, 65536])
+def test_a_missing_value_in_csv_is_missing_also_beside_a_broken_row(batch: int, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('x,reward,e\n1.5,0,a\n2.5,0,NA\n3.5,0,"\n')
+    with pytest.raises(DataError, match="row 2, column 'e': null is no label"):
+        list(table(path, features="x", episode="e", batch=batch))
+
+
+@pytest.mark.parametrize("batch", [1, 65536])
+def test_json_that_is_not_utf_8(batch: int, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"x": 1.5, "reward": 0, "e": "a"}\n{"x": 1.5, "reward": 0, "e": "\xff"}\n')
+    with pytest.raises(DataError, match=r"row 2: .* is not a row \('utf-8' codec"):
+        list(table(path, features="x", episode="e", batch=batch))
 
 
 def test_decimals_are_rounded_once() -> None:

@@ -12,6 +12,7 @@ import json
 import select
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from inferl.errors import DataError, SettingError
@@ -182,7 +183,16 @@ class CSVLog(_LineLog):
         (values,) = csv.reader([line.decode().strip("\r\n")], delimiter=self.delimiter, strict=True)
         if len(values) != len(self.columns):
             raise ValueError(f"it has {len(values)} fields, the header {len(self.columns)}")
-        return dict(zip(self.columns, (value or None for value in values), strict=True))
+        missing = _missing()
+        return dict(zip(self.columns, (None if value in missing else value for value in values), strict=True))
+
+
+@cache
+def _missing() -> frozenset[str]:
+    """Return what stands for a missing value in CSV, as Arrow has it: NA, null, nothing and so on."""
+    from pyarrow import csv as arrow_csv
+
+    return frozenset(arrow_csv.ConvertOptions().null_values)
 
 
 class JSONLog(_LineLog):
@@ -190,6 +200,7 @@ class JSONLog(_LineLog):
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         super().__init__(name, file)
+        self.texts: set[str] = set()  # columns that Arrow would take for times: as labels they are text
         first = next(iter(self.lines.take(1)), b"")
         self.lines.taken -= 1  # it is a row
         try:
@@ -206,14 +217,20 @@ class JSONLog(_LineLog):
         if all(map(_harmless, block)):
             data = b"\n".join([*block, b""])
             options = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+            parsing = arrow_json.ParseOptions(explicit_schema=pa.schema(dict.fromkeys(self.texts, pa.string())))
             try:
-                table = arrow_json.read_json(pa.BufferReader(data), options)
+                table = arrow_json.read_json(pa.BufferReader(data), options, parsing)
+                table.validate(full=True)  # text need not be UTF-8
             except pa.ArrowException:
                 table = None
         if table is None or len(table) != len(block):
             return self._one_by_one(block, columns, _object)
         missing = pa.nulls(len(table))
         names = table.column_names
+        times = {name for name in columns if name in names and pa.types.is_temporal(table.schema.field(name).type)}
+        if times:
+            self.texts |= times
+            return self.parsed(block, columns)
         return pa.table({column: table[column] if column in names else missing for column in columns}), {}
 
 

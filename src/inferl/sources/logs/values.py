@@ -19,6 +19,7 @@ from inferl.rows import Bools, Floats, Integers
 
 __all__ = ["column_of", "flags", "integers", "kind_of", "labels", "naming", "numbers", "times", "vectors"]
 
+_MICROSECONDS = {"day": 86_400e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
@@ -185,7 +186,7 @@ def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
 
 
 def times(values: Any) -> Floats | None:
-    """Read times as numbers that grow with them, NaN where there is none; None if these are no times.
+    """Read times in microseconds, NaN where there is none; None if these are no times.
 
     >>> import pyarrow as pa
     >>> times(pa.array(["2024-01-01 00:00:01", "2024-01-01 00:00:03"]))
@@ -193,7 +194,8 @@ def times(values: Any) -> Floats | None:
     """
     kind = kind_of(values)
     if kind == "time" and values.type.bit_width <= 64:
-        return numbers(values.view(f"int{values.type.bit_width}"))
+        unit = {"date32[day]": "day", "date64[ms]": "ms"}.get(str(values.type)) or values.type.unit
+        return numbers(values.view(f"int{values.type.bit_width}")) * _MICROSECONDS[unit]
     if kind != "text" or values.null_count == len(values) or not np.isnan(numbers(values)).all():
         return None
     return np.array([_time(text) for text in values.to_pylist()], np.float64)
