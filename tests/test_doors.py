@@ -52,7 +52,7 @@ class Columns:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize("log", ["log.csv", b"log.csv", Path("log.csv"), Columns(), {"reward": [1.0]}], ids=repr)
+@pytest.mark.parametrize("log", ["log.csv", b"log.csv", Path("log.csv"), Columns(), {"reward": [1.0]}], ids=lambda value: type(value).__name__)
 def test_a_log_is_read_by_a_table(log: Any) -> None:
     evaluator = inferl.Evaluator(inferl.TD(2))
     for use in (evaluator.update, lambda data: next(evaluator.until(data, 0, width=1.0))):

@@ -11,6 +11,7 @@ import pytest
 from checks import assert_same_bits
 from mdps import small_problem
 from numpy.typing import ArrayLike
+from scipy.signal import lfilter
 
 import inferl
 from inferl.algorithms import GTD2, TD
@@ -160,7 +161,71 @@ def test_many_short_streams_merged_have_a_width() -> None:
     assert max(errors) < 2.0 * exact
 
 
-def test_merged_single_steps_show_no_variance() -> None:
-    zero = np.zeros(1, np.int64)
-    parts = [Evaluator(TD(1)).update(inferl.Transitions(zero, np.array([r]), zero, 0.0)) for r in np.arange(12.0)]
-    assert reduce(inferl.merge, parts).interval(0).width == np.inf
+def test_merged_single_steps_are_a_sample() -> None:
+    zero, values = np.zeros(1, np.int64), np.arange(12.0)
+    parts = [Evaluator(TD(1)).update(inferl.Transitions(zero, np.array([r]), zero, 0.0)) for r in values]
+    found = inferl.merge(*parts).interval(0).standard_error
+    assert found == pytest.approx(values.std(ddof=1) / np.sqrt(11))  # each step has seen a twelfth of itself
+
+
+def autoregression(n_streams: int, steps: int, rho: float, seed: int) -> Floats:
+    noise = np.random.default_rng(seed).normal(size=(n_streams, steps + 300))
+    return np.asarray(lfilter([1.0], [1.0, -rho], noise, axis=1)[:, 300:])
+
+
+def of_rewards(rows: Floats) -> inferl.Transitions:
+    zero = np.zeros(len(rows), np.int64)
+    return inferl.Transitions(zero, rows, zero, 0.0)
+
+
+def test_what_parts_differ_by_is_in_the_interval() -> None:
+    """64 parts of 250 steps of an AR(.98): about their own means the standard error would be .59 of the truth."""
+    found = []
+    for seed in range(10):
+        parts = autoregression(64, 250, 0.98, seed)
+        merged = inferl.merge(*(Evaluator(TD(1)).update(of_rewards(part)) for part in parts))
+        found.append(float(merged.interval(0).standard_error) ** 2)
+    exact = 1 / (1 - 0.98) / np.sqrt(64 * 250) * np.sqrt(0.84)  # of sums over 250 steps, not over very long ones
+    assert np.sqrt(np.mean(found)) == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.parametrize("steps", [100, 3000])
+def test_parts_may_be_merged_in_any_order(steps: int) -> None:
+    """Kept rows are scored at the solution of those merged with them, so nested merges differ by terms of second order.
+
+    Short streams are within the first epoch, long ones past it.
+    """
+    data = [PROBLEM.sample(steps, seed=seed) for seed in range(5)]
+    a, b, c, d, e = (Evaluator(TD(2)).update(part) for part in data)
+    at_once = inferl.merge(a, b, c, d, e)
+    target = PROBLEM.features[0]
+    for other in (inferl.merge(e, c, a, b, d), inferl.merge(inferl.merge(a, b), inferl.merge(c, inferl.merge(d, e)))):
+        assert other.n == at_once.n
+        assert other.fingerprint == at_once.fingerprint
+        assert other.estimate(target) == pytest.approx(at_once.estimate(target), rel=1e-9)
+        assert rates_of_short_blocks(other, target)[:3] == pytest.approx(
+            rates_of_short_blocks(at_once, target)[:3], rel=20 / steps
+        )
+
+
+def test_a_thousand_parts_keep_every_check() -> None:
+    rng = np.random.default_rng(3)
+    parts = [Evaluator(TD(1)).update(of_rewards(rng.normal(size=40))) for _ in range(1000)]
+    report = inferl.merge(*parts).report(0)
+    assert {check.name for check in report.checks if check.status == "not available"} == {"features"}
+    assert not report.interval.notes
+    assert report.interval.standard_error == pytest.approx(1 / np.sqrt(40_000), rel=0.1)
+
+
+def test_streams_of_one_evaluator_and_merged_ones_agree() -> None:
+    for n_streams, steps in ((8, 2000), (64, 250), (512, 31)):
+        parts = autoregression(n_streams, steps, 0.9, 5)
+        merged = inferl.merge(*(Evaluator(TD(1)).update(of_rewards(part)) for part in parts))
+        rows = replace(of_rewards(parts.T.reshape(-1)), stream=np.tile(np.arange(n_streams), steps))
+        together = Evaluator(TD(1)).update(rows)
+        one, other = together.interval(0), merged.interval(0)
+        assert other.estimate == pytest.approx(one.estimate, rel=1e-9)
+        assert other.standard_error == pytest.approx(one.standard_error, rel=0.05)
+        lengths = [c.value for e in (together, merged) for c in e.report(0).checks if c.name == "length"]
+        assert lengths[0] is not None
+        assert lengths[1] == pytest.approx(lengths[0], rel=0.3)

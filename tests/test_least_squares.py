@@ -10,7 +10,7 @@ from mdps import small_problem
 from scipy import stats
 
 from inferl.algorithms import TD, Linear
-from inferl.blocks import Cascade, EpisodeSums
+from inferl.blocks import Cascade, EpisodeSums, Scores
 from inferl.environments import random_walk
 from inferl.errors import KindError, SettingError
 from inferl.evaluator import Evaluator
@@ -69,8 +69,8 @@ def test_cascade_forms_blocks_along_each_stream(cuts: list[int]) -> None:
         np.testing.assert_allclose(settled.outer[level], np.tril(g.T @ g), rtol=1e-12)
         np.testing.assert_allclose(settled.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
         along = g @ [1.0, 2.0]
-        squares = cascade.moments.centred(np.array([[1.0, 2.0]]))
-        assert squares[level, 0] == pytest.approx(np.sum((along - along.mean()) ** 2))
+        rates = Scores((cascade.moments,), None).rates(np.array([[1.0, 2.0]]))
+        assert rates[level, 0] == pytest.approx(along.var(ddof=1) / 2**level)
 
 
 def test_episode_sums_close_where_episodes_end() -> None:
@@ -140,24 +140,23 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
     scores[:256] /= np.sqrt(1 - leverage(u[:256], dphi[:256]))
     rate, freedom = [], []
     for j in range(7):
-        squares, df = 0.0, 0
+        blocks = []
         for epoch, n_levels in ((scores[:256], 6), (scores[256:], 7)):  # blocks of at most a sixth of 256 and of 512
-            g = epoch[: len(epoch) // 2**j * 2**j].reshape(-1, 2**j).sum(axis=1)
             if j < n_levels:
-                squares += float(np.sum((g - g.mean()) ** 2))
-                df += len(g) - 1
-        rate.append(squares / (2**j * df))
-        freedom.append(df)
+                blocks.append(epoch[: len(epoch) // 2**j * 2**j].reshape(-1, 2**j).sum(axis=1))
+        g = np.concatenate(blocks)
+        rate.append(g.var(ddof=1) / 2**j)
+        freedom.append(len(g) - 1)
     (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(freedom))
     error = np.sqrt(long / 448)
     interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
     assert interval.standard_error == pytest.approx(error, rel=1e-8)  # the ridge of A
     # The shortest blocks of which there are fewer than 128: of 4 rows in the first epoch, of 2 in the second.
-    variance, fourth = 0.0, 0.0
-    for g in (scores[:256].reshape(64, 4).sum(axis=1), scores[256:].reshape(96, 2).sum(axis=1)):
-        g -= g.mean()
-        variance += np.sum(g**2)
-        fourth += np.sum(g**4) - 3 * np.sum(g**2) ** 2 / len(g)
+    g = np.concatenate([scores[:256].reshape(64, 4).sum(axis=1), scores[256:].reshape(96, 2).sum(axis=1)])
+    length = np.repeat([4, 2], [64, 96])
+    g -= length * scores.mean()
+    variance = np.sum(g**2)
+    fourth = np.sum(g**4) - 3 * np.sum((length * variance / 448) ** 2)
     fewer = 2 / (2 / degrees + max(fourth, 0.0) / variance**2)
     assert (fewer < degrees) == rare
     assert interval.width == pytest.approx(2 * error * stats.t.ppf(0.95, fewer), rel=1e-8)
@@ -225,9 +224,9 @@ def test_a_statistician_s_own_increments() -> None:
         evaluator.update(Increments.dense(np.eye(3), row))
     interval = evaluator.interval(np.eye(3))
     np.testing.assert_allclose(interval.estimate, x.mean(axis=0), rtol=1e-9)
-    first, second = (((epoch - epoch.mean(axis=0)) ** 2).sum(axis=0) for epoch in (x[:256], x[256:]))
-    squares = first / (1 - 1 / 256) + second
-    np.testing.assert_allclose(interval.standard_error, np.sqrt(squares / 446 / 448), rtol=1e-9)
+    scores = x - x[:256].mean(axis=0)  # the first 256 rows have made the pilot
+    scores[:256] /= np.sqrt(1 - 1 / 256)
+    np.testing.assert_allclose(interval.standard_error, scores.std(axis=0, ddof=1) / np.sqrt(448), rtol=1e-9)
 
 
 def test_episodes_told_by_their_labels_are_blocks_too() -> None:
@@ -252,9 +251,9 @@ def test_an_episode_that_an_epoch_cuts_belongs_to_the_next() -> None:
     assert isinstance(state, LeastSquaresState)
     assert isinstance(state.current, EpisodeSums)
     assert state.current.closed == 6
-    # The first epoch saw 2 of them end, the second (257 to 512) the next 3, the third one.
-    assert state.previous is not None
-    assert state.previous.blocks[0] == 3
+    # The first two epochs (1 to 256, 257 to 512) saw 5 of them end, the third one.
+    assert state.past is not None
+    assert state.past.blocks[0] == 5
     assert state.current.moments.blocks[0] == 1
 
 

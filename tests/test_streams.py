@@ -11,9 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import chunkings, cut, transitions
 
-from inferl.errors import ContradictionError, StreamLimitError
+from inferl import streams as streams_module
+from inferl.errors import ContradictionError
 from inferl.increments import Increments
-from inferl.streams import MAX_STREAMS, Steps, Streams
+from inferl.streams import MOST_QUIET, Steps, Streams
 from inferl.transitions import Transitions
 
 Row = tuple[int, int, int, int, int, bool, bool]  # step, stream, slot, count, episode, last, first
@@ -29,17 +30,25 @@ class Memory:
     completed: int = 0
     ended: bool = False
     episode: int = -1
+    latest: int = 0
 
 
-def simulate(chunk: Transitions) -> tuple[list[Row], list[Memory]]:
+def simulate(chunk: Transitions, most_quiet: int = MOST_QUIET) -> tuple[list[Row], list[Memory]]:
     """Place rows one by one, as the documentation says."""
     rows: list[Row] = []
-    streams: dict[int, Memory] = {}
+    slots: list[Memory] = []
     for i in range(len(chunk)):
         label = int(chunk.stream[i])
-        memory = streams.setdefault(label, Memory(label))
+        begins = label not in [memory.label for memory in slots]
+        if begins:
+            quiet = [memory for memory in slots if memory.ended]
+            if quiet and len(slots) >= most_quiet:
+                min(quiet, key=lambda memory: memory.latest).label = label
+            else:
+                slots.append(Memory(label))
+        slot = [memory.label for memory in slots].index(label)
+        memory = slots[slot]
         episode = -1 if chunk.episode is None else int(chunk.episode[i])
-        begins = memory.count == 0
         if chunk.first is not None:
             first = begins or bool(chunk.first[i])
         else:
@@ -49,9 +58,9 @@ def simulate(chunk: Transitions) -> tuple[list[Row], list[Memory]]:
         memory.ended = bool(chunk.last[i])
         memory.completed += memory.ended
         memory.episode = episode
-        slot = list(streams).index(label)
+        memory.latest = i + 1
         rows.append((i + 1, label, slot, memory.count, memory.episodes, memory.ended, first))
-    return rows, list(streams.values())
+    return rows, slots
 
 
 def table(steps: Steps) -> list[Row]:
@@ -76,9 +85,17 @@ def steps_of(*rows: tuple[float, Any], **columns: Any) -> Transitions:
     return Transitions(states, 0.0, states, discounts, last=None if None in last else last, **columns)
 
 
-@given(chunk=transitions(), data=st.data())
-def test_place_agrees_with_the_simulation_however_the_chunk_is_cut(chunk: Transitions, data: st.DataObject) -> None:
-    rows, expected = simulate(chunk)
+@given(chunk=transitions(), most_quiet=st.sampled_from([0, 2, MOST_QUIET]), data=st.data())
+def test_place_agrees_with_the_simulation_however_the_chunk_is_cut(
+    chunk: Transitions, most_quiet: int, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams_module, "MOST_QUIET", most_quiet)
+        _agrees(chunk, simulate(chunk, most_quiet), data)
+
+
+def _agrees(chunk: Transitions, simulated: tuple[list[Row], list[Memory]], data: st.DataObject) -> None:
+    rows, expected = simulated
     for cuts in ((0, len(chunk)), data.draw(chunkings(len(chunk))), tuple(range(len(chunk) + 1))):
         streams, placed = Streams(), list[Row]()
         for part in cut(chunk, cuts):
@@ -175,7 +192,7 @@ def test_increments_are_one_endless_episode() -> None:
     assert steps is not None
     assert isinstance(steps.data, Increments)
     assert table(steps) == [(n, 0, 0, n, 1, False, False) for n in (3, 4, 5)]
-    assert memories(streams) == [Memory(0, count=5, episodes=1)]
+    assert memories(streams) == [Memory(0, count=5, episodes=1, latest=5)]
 
 
 def many(labels: list[int]) -> Transitions:
@@ -183,20 +200,24 @@ def many(labels: list[int]) -> Transitions:
     return Transitions(states, 0.0, states, 0.9, stream=labels)
 
 
-def test_stream_4097_is_refused_and_the_others_go_on() -> None:
-    full, _ = Streams().place(many(list(range(MAX_STREAMS))))
-    assert (MAX_STREAMS, len(full)) == (4096, 4096)
-    before = snapshot(full)
-    with pytest.raises(StreamLimitError, match=r"stream 999999 would be number 4097.*reuse"):
-        full.place(many([5, 999999, 888888]))
-    assert snapshot(full) == before
-    after, steps = full.place(many([4095, 0]))
-    assert (len(after), steps.clock.slot.tolist(), steps.clock.count.tolist()) == (4096, [4095, 0], [2, 2])
+def test_any_number_of_streams_may_be_open() -> None:
+    full, steps = Streams().place(many(list(range(10_000))))
+    assert (len(full), steps.clock.slot.tolist()) == (10_000, list(range(10_000)))
+    after, steps = full.place(many([9_999, 0]))
+    assert (len(after), steps.clock.slot.tolist(), steps.clock.count.tolist()) == (10_000, [9_999, 0], [2, 2])
 
 
-def test_too_many_streams_in_one_chunk() -> None:
-    with pytest.raises(StreamLimitError, match="stream 3 would be number 4097"):
-        Streams().place(many([*range(4, 4 + MAX_STREAMS), 3]))
+def test_memory_is_that_of_the_streams_that_are_open() -> None:
+    """A hundred thousand users, each seen for three steps, twenty at once; those who came last keep their slots."""
+    users = np.arange(100_000).reshape(-1, 20)
+    labels = np.repeat(users[:, None], 3, axis=1).reshape(-1)
+    states = np.zeros(len(labels), np.int64)
+    last = np.tile(np.repeat([False, False, True], 20), len(users))
+    data, streams = Transitions(states, 0.0, states, 0.9, stream=labels, last=last), Streams()
+    for start in range(0, len(data), 8192):
+        streams, _ = streams.place(data[start : start + 8192])
+    assert (len(streams), int(streams.completed.sum())) == (MOST_QUIET, 100_000)
+    assert sorted(streams.label.tolist()) == list(range(100_000 - MOST_QUIET, 100_000))
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])

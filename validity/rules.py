@@ -23,8 +23,8 @@ from inferl import kept_rows
 from inferl.blocks import Levels
 from inferl.interval import quantile
 from inferl.least_squares import LeastSquaresState
-from inferl.long_run import FEWEST_OBJECTING, FEWEST_USED
-from inferl.rows import Floats, Integers
+from inferl.long_run import FEWEST_USED
+from inferl.rows import Floats
 from inferl.witnesses import fewer_degrees
 
 SEED = 64_000
@@ -36,58 +36,55 @@ TRUSTED, DOUBTFUL = 250, 50  # relaxation times
 
 @dataclass(frozen=True)
 class Rule:
-    """Growth has ended at a level if none of the next `ahead` exceeds it by more than noise; then one level higher."""
+    """Growth has ended at a level if no higher one differs from it by more than noise."""
 
-    noise: float  # standard errors: up to there a rise is noise,
-    growth: float  # from there on it is growth, and in between in part; where both are equal, one level is chosen
-    logarithms: bool = False  # of the rates are compared, not the rates
-    added: float = 0.0  # share of the last growth, if any: half of it is the next level's, all of it a lugsail
-    ahead: int = 99
-    alternating: bool = True  # from n^(1/3) steps on, where neighbours tend to opposite signs
-    falling: bool = False  # a level that a higher one falls short of by far is passed over
+    noise: float = 1.0  # standard errors: up to there a difference is noise,
+    change: float = 2.0  # from there on it is real, and in between in part; where both are equal, one level is chosen
+    falls: str = "plain"  # how a rate that falls is told from noise: "plain", in "logarithms" as a rise, or "never"
+    higher: int = 1  # levels that the rate is taken above the one where growth has ended
+    added: float = 0.5  # share of the last growth, if any: half of it is the next level's, all of it a lugsail
+    fewest: int = FEWEST_USED  # degrees of freedom of a level that is used
     rare: bool = True  # fewer degrees of freedom where few steps decide
 
     def __str__(self) -> str:
-        words = ["one level" if self.noise == self.growth else "average"]
-        words += [f"{self.noise:g}" if self.noise == self.growth else f"{self.noise:g} to {self.growth:g}"]
-        words += [f"{self.ahead} levels ahead"] * (self.ahead < 99) + ["logarithms"] * self.logarithms
-        words += [f"{self.added:g} of the last growth"] * (self.added > 0)
-        words += ["alternating scores"] * self.alternating + ["falls"] * self.falling + ["rare scores"] * self.rare
+        words = ["one level" if self.noise == self.change else "average"]
+        words += [f"{self.noise:g}" if self.noise == self.change else f"{self.noise:g} to {self.change:g}"]
+        words += {"plain": ["falls"], "logarithms": ["falls in logarithms"], "never": []}[self.falls]
+        words += ["one level higher"] * self.higher
+        words += ["lugsail" if self.added == 1 and not self.higher else f"{self.added:g} of the last growth"] * (
+            self.added > 0
+        )
+        words += [f"{self.fewest} degrees of freedom"] * (self.fewest != FEWEST_USED) + ["rare scores"] * self.rare
         return ", ".join(words)
 
-    def shares(self, rate: Floats, freedom: Integers) -> list[float]:
+    def shares(self, rate: Floats, freedom: Floats) -> list[float]:
         """How far growth is believed to have ended at each level."""
-        used = max(int(np.sum(freedom >= FEWEST_USED)), 1)
-        alternates = len(rate) > 1 and rate[1] < rate[0] * (1 - 3 / np.sqrt(freedom[1] + 1))
-        shortest = min(round(float(np.log2(freedom[0] + 1)) / 3), used - 1) if self.alternating and alternates else 0
+        used = max(int(np.sum(freedom >= self.fewest)), 1)
         shares, left = [0.0] * used, 1.0
-        for level in range(shortest, used):
-            shares[level] = left * self.ended(rate, freedom, level, min(level + 1 + self.ahead, used))
+        for level in range(used):
+            shares[level] = left * self.ended(rate, freedom, level, used)
             left -= shares[level]
         return shares
 
-    def ended(self, rate: Floats, freedom: Integers, level: int, until: int) -> float:
-        rise, fall = -np.inf, -np.inf
-        for above in range(level + 1, until):
-            if freedom[above] >= FEWEST_OBJECTING:
-                ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
-                error = np.sqrt(2 / (freedom[above] + 1))
-                rise = max(rise, (np.log(max(ratio, 1e-300)) if self.logarithms else ratio - 1) / error)
-                fall = max(fall, (1 - ratio) / error)
-        risen = (
-            float(rise > self.noise)
-            if self.noise == self.growth
-            else np.clip((rise - self.noise) / (self.growth - self.noise), 0.0, 1.0)
-        )
-        return float(1 - max(risen, np.clip(fall - 3, 0.0, 1.0) if self.falling else 0.0))
+    def ended(self, rate: Floats, freedom: Floats, level: int, used: int) -> float:
+        differs = 0.0
+        for above in range(level + 1, used):
+            ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
+            error, rise = np.sqrt(2 / (freedom[above] + 1)), np.log(max(ratio, 1e-300))
+            fall = {"plain": 1 - ratio, "logarithms": -rise, "never": 0.0}[self.falls]
+            differs = max(differs, rise / error, fall / error)
+        if self.noise == self.change:
+            return float(differs <= self.noise)
+        return float(np.clip((self.change - differs) / (self.change - self.noise), 0.0, 1.0))
 
-    def read(self, rate: Floats, freedom: Integers) -> tuple[float, float]:
+    def read(self, rate: Floats, freedom: Floats) -> tuple[float, float]:
         """The variance rate and its degrees of freedom."""
         shares = self.shares(rate, freedom)
         used = len(shares)
+        shares[-1] += 1 - sum(shares)
         coefficients = np.zeros((used, used))  # of the rates, in the answer of those who stop at a level
         for level in range(used):
-            at = min(level + 1, used - 1)
+            at = min(level + self.higher, used - 1)
             coefficients[level, at] = 1.0
             if at > 0 and rate[at] > rate[at - 1]:
                 coefficients[level, at] += self.added
@@ -112,22 +109,21 @@ class Rule:
         return half
 
 
-CHOSEN = Rule(1, 2, logarithms=True, added=0.5, falling=True)
+CHOSEN = Rule()
 RULES = (
-    Rule(1, 1, ahead=3, alternating=False, rare=False),
-    Rule(1.25, 1.25, alternating=False, rare=False),
-    Rule(1.25, 1.25, rare=False),
-    Rule(1.25, 1.25),
-    Rule(1.25, 1.25, added=1),
-    Rule(1, 2),
-    Rule(1, 2, logarithms=True),
-    Rule(1, 2, logarithms=True, added=0.5),
     CHOSEN,
-    Rule(1, 1.5, logarithms=True, added=0.5, falling=True),
-    Rule(1, 2.5, logarithms=True, added=0.5, falling=True),
-    Rule(1, 2, logarithms=True, added=1, falling=True),
-    Rule(1, 2, logarithms=True, added=0.5, falling=True, alternating=False),
-    Rule(1, 2, logarithms=True, added=0.5, falling=True, rare=False),
+    Rule(1.25, 1.25, added=0),
+    Rule(1, 1.5),
+    Rule(1, 2.5),
+    Rule(0.5, 2),
+    Rule(falls="never"),
+    Rule(falls="logarithms"),
+    Rule(added=0),
+    Rule(added=1),
+    Rule(higher=0, added=1),
+    Rule(0.5, 2, higher=0, added=1),
+    Rule(fewest=10),
+    Rule(rare=False),
 )
 
 

@@ -3,24 +3,27 @@ r"""Block sums of a stream of scores, online: what their long-run covariance is 
 Scores that depend on each other make the variance of their sum differ from the sum of their variances. Sums over blocks
 longer than the dependence are nearly independent again. `Cascade` forms blocks of length 1, 2, 4, ... at once
 (Flyvbjerg and Petersen 1989): each level adds pairs of the level below. `EpisodeSums` takes whole episodes as blocks.
+All parts of the data, epochs, streams and what was merged, are read about one common mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferl import kernels
-from inferl.long_run import long_run
-from inferl.rows import Bools, Floats, InPlace, Integers
+from inferl.long_run import FEWEST_USED, long_run
+from inferl.rows import Bools, Floats, InPlace, Integers, lengthened, squared
 from inferl.streams import Clock
+from inferl.stretches import Stretches
 from inferl.sums import GATHER
 from inferl.vectors import Sparse, Vectors
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "block_error", "correlation"]
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
 
 FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
 FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
@@ -28,7 +31,7 @@ FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
 
 @dataclass(eq=False)
 class Moments(InPlace):
-    """Sums of block sums g of one epoch, a row a level; changed in place.
+    """Sums of block sums g, a row a level; changed in place.
 
     Block sums wait in `gathered` until one matrix product can add many of them.
     """
@@ -36,7 +39,6 @@ class Moments(InPlace):
     outer: Floats  # (J, p, p) sum of g g' without the waiting ones, lower triangle only
     total: Floats  # (J, p) sum of g, likewise
     count: Integers  # (J,) number of blocks, likewise
-    means: Integers  # (J,) number of means that the centred squares are taken about
     gathered: Floats  # (J, GATHER, p) block sums that wait
     waiting: Integers  # (J,) how many
 
@@ -45,28 +47,18 @@ class Moments(InPlace):
         """Start with no blocks."""
         none = np.zeros(n_levels, np.int64)
         gathered = np.zeros((n_levels, gather, p))
-        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, none + 1, gathered, none.copy())
+        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, gathered, none.copy())
 
     @classmethod
-    def pooled(cls, parts: Sequence[Moments], stands_for: Sequence[float]) -> Moments:
-        """Add up epochs, each centred about its own mean.
-
-        A block stands for `stands_for` times as many steps as it has, as not all streams keep the same share of theirs;
-        squares are weighted so, relative to the mean.
-        """
-        steps = [int(part.blocks[0]) for part in parts]
-        usual = np.dot(stands_for, steps) / max(sum(steps), 1)
-        n_levels = max(len(part.count) for part in parts)
-        pool = cls.empty(n_levels, parts[0].total.shape[1], gather=0)
-        pool.means[:] = 0
-        for part, own in zip(parts, stands_for, strict=True):
-            part = part.settled()
-            j, weight = len(part.count), own / usual if usual > 0 else 1.0
-            mean = part.total / np.maximum(part.count, 1)[:, None]
-            pool.outer[:j] += weight * np.tril(part.outer - mean[:, :, None] * part.total[:, None, :])
-            pool.count[:j] += part.count
-            pool.means[:j] += np.minimum(part.means, part.count)
-        return pool
+    def added(cls, parts: Sequence[Moments]) -> Moments:
+        """Add up what several parts of the data have shown, scored at the same estimate."""
+        sum = cls.empty(max(len(part.count) for part in parts), parts[0].total.shape[1], gather=0)
+        for part in parts:
+            part, j = part.settled(), len(part.count)
+            sum.outer[:j] += part.outer
+            sum.total[:j] += part.total
+            sum.count[:j] += part.count
+        return sum
 
     @classmethod
     def stacked(cls, lower: Moments, upper: Moments) -> Moments:
@@ -76,7 +68,6 @@ class Moments(InPlace):
             np.concatenate([lower.outer, upper.outer]),
             np.concatenate([lower.total, upper.total]),
             np.concatenate([lower.count, upper.count]),
-            np.concatenate([lower.means, upper.means]),
             np.concatenate([room, upper.gathered]),
             np.concatenate([lower.waiting, upper.waiting]),
         )
@@ -85,11 +76,6 @@ class Moments(InPlace):
     def blocks(self) -> Integers:
         """Number of blocks of each level, the waiting ones included."""
         return self.count + self.waiting
-
-    @property
-    def freedom(self) -> Integers:
-        """Degrees of freedom of each level."""
-        return np.asarray(np.maximum(self.blocks - self.means, 0))
 
     def flush(self, level: int) -> None:
         """Add the waiting block sums of a level."""
@@ -111,8 +97,8 @@ class Moments(InPlace):
         settled.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))  # not a view, which would keep it all
         return settled
 
-    def centred(self, directions: Floats) -> Floats:
-        """Centred sum of squares of h . g for each level and each direction h (k, p): (J, k)."""
+    def along(self, directions: Floats) -> tuple[Floats, Floats]:
+        """Sums of squares of h . g and of h . g for each level and each direction h (k, p): (J, k) both."""
         lower = np.einsum("jpk,kp->jk", self.outer @ directions.T, directions)
         diagonal = np.einsum("jpp->jp", self.outer) @ (directions**2).T
         squares, sums = 2 * lower - diagonal, self.total @ directions.T
@@ -122,30 +108,37 @@ class Moments(InPlace):
             along[np.arange(most) >= self.waiting[:, None]] = 0.0  # nobody waits there
             squares += np.einsum("jgk,jgk->jk", along, along)
             sums += along.sum(axis=1)
-        return np.asarray(squares - sums**2 / np.maximum(self.blocks, 1)[:, None])
+        return squares, sums
 
-    def spread(self, level: int) -> Floats:
-        """Centred sums of squares of each parameter's g at one level: (p,)."""
+    def spread(self, level: int) -> tuple[Floats, Floats]:
+        """Sums of squares, and sums, of each parameter's g at one level: (p,) both."""
         rows = self.gathered[level, : self.waiting[level]]
         squares = np.diagonal(self.outer[level]) + np.einsum("gp,gp->p", rows, rows)
-        sums = self.total[level] + rows.sum(axis=0)
-        return np.asarray(squares - sums**2 / max(int(self.blocks[level]), 1))
+        return squares, self.total[level] + rows.sum(axis=0)
 
-    def products(self, directions: Floats, level: int) -> Floats:
-        """Centred sums of products of h . g at one level, for all pairs of directions h (k, p): (k, k)."""
+    def products(self, directions: Floats, level: int) -> tuple[Floats, Floats]:
+        """Sums of products of h . g at one level, for all pairs of directions h (k, p), and sums: (k, k) and (k,)."""
         half = directions @ self.outer[level] @ directions.T
         diagonal = (directions * np.diagonal(self.outer[level])) @ directions.T
         along = self.gathered[level, : self.waiting[level]] @ directions.T
-        sums = directions @ self.total[level] + along.sum(axis=0)
-        products = half + half.T - diagonal + along.T @ along
-        return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
+        return half + half.T - diagonal + along.T @ along, directions @ self.total[level] + along.sum(axis=0)
+
+    def shifted(self, drift: Floats) -> Moments:
+        """Add a vector (p,) to every step of every block."""
+        new = self.settled()
+        steps = 2.0 ** np.arange(len(new.count))
+        more = steps[:, None] * drift  # (J, p) what a block gets
+        cross = new.total[:, :, None] * more[:, None, :]
+        each = new.count[:, None, None] * more[:, :, None] * more[:, None, :]
+        new.outer += np.tril(cross + np.transpose(cross, (0, 2, 1)) + each)
+        new.total += new.count[:, None] * more
+        return new
 
     def widened(self, more: int) -> Moments:
         """Add room for more parameters."""
-        outer = np.pad(self.outer, ((0, 0), (0, more), (0, more)))
-        gathered = np.pad(self.gathered, ((0, 0), (0, 0), (0, more)))
-        total = np.pad(self.total, ((0, 0), (0, more)))
-        return Moments(outer, total, self.count, self.means, gathered, self.waiting)
+        p = self.total.shape[1] + more
+        outer, total, gathered = squared(self.outer, p), lengthened(self.total, p), lengthened(self.gathered, p)
+        return Moments(outer, total, self.count, gathered, self.waiting)
 
     def moved(self, place: Integers, room: int) -> Moments:
         """Write the parameters at other places."""
@@ -153,7 +146,7 @@ class Moments(InPlace):
         whole = settled.outer + np.transpose(np.tril(settled.outer, -1), (0, 2, 1))
         new.outer[:, place[:, None], place[None, :]] = whole
         new.total[:, place] = settled.total
-        return Moments(np.tril(new.outer), new.total, settled.count, self.means.copy(), new.gathered, new.waiting)
+        return Moments(np.tril(new.outer), new.total, settled.count, new.gathered, new.waiting)
 
 
 @dataclass(eq=False)
@@ -184,7 +177,7 @@ class Cascade(InPlace):
 
     def widened(self, more: int) -> Cascade:
         """Add room for more parameters."""
-        return Cascade(self.moments.widened(more), np.pad(self.half, ((0, 0), (0, 0), (0, more))), self.open)
+        return Cascade(self.moments.widened(more), lengthened(self.half, self.half.shape[2] + more), self.open)
 
     def _grow(self, n_streams: int) -> None:
         new = n_streams - len(self.half)
@@ -238,16 +231,17 @@ class EpisodeSums(InPlace):
 
     def widened(self, more: int) -> EpisodeSums:
         """Add room for more parameters."""
-        wider = np.pad(self.sum, ((0, 0), (0, more)))
+        wider = lengthened(self.sum, self.sum.shape[1] + more)
         return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.closed)
 
 
 class Levels(NamedTuple):
     """Variance rates seen at each block length, and how much the answer for each of k targets rests on each."""
 
+    length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams, where they are used
     rate: Floats  # (J, k) v_j
     blocks: Integers  # (J,) number of blocks at each level
-    freedom: Integers  # (J,)
+    freedom: Floats  # (J,)
     share: Floats  # (levels in use, k), of each target adding up to 1
     effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
 
@@ -257,36 +251,87 @@ class Levels(NamedTuple):
         return np.asarray(np.argmax(self.share, axis=0))
 
 
-def block_error(kept: list[Moments], influence: Floats, n: int, single_steps: bool) -> tuple[Levels, Floats, Floats]:
-    """Standard error from dyadic blocks: sqrt(v / n), v the variance rate of very long blocks or of single steps."""
-    n_levels = max(len(moments.count) for moments in kept)
-    squares = np.zeros((n_levels, len(influence)))
-    blocks, freedom = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
-    for moments in kept:
-        j = len(moments.count)
-        squares[:j] += moments.centred(n * influence)
-        blocks[:j] += moments.blocks
-        freedom[:j] += moments.freedom
-    steps = (2.0 ** np.arange(n_levels) * np.maximum(freedom, 1)).astype(np.float64)
-    rate = np.maximum(squares, 0.0) / steps[:, None]
-    heard = (blocks >= FEWEST_HEARD) & (freedom >= FEWEST_HEARD - len(kept))  # merged streams have many means
-    effective = n / _slowness(kept, max(int(np.sum(heard)) - 1, 0), steps)
-    shown = 1 if single_steps else n_levels
-    variance, degrees, share = long_run(rate[:shown], freedom[:shown])
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """All block sums of scores at one estimate, about one common mean: dyadic blocks, and whole streams above them."""
+
+    parts: tuple[Moments, ...]
+    wholes: Stretches | None
+
+    @property
+    def blocks(self) -> Integers:
+        """Number of blocks of each dyadic level."""
+        return np.asarray(_padded([part.blocks for part in self.parts]))
+
+    def rates(self, directions: Floats) -> Floats:
+        """Variance rates of h . g for each dyadic level and each direction h (k, p): (J, k)."""
+        squares, sums = (_padded(x) for x in zip(*(part.along(directions) for part in self.parts), strict=True))
+        return self._rates(squares, sums, np.arange(len(squares)))
+
+    def spread(self, level: int | None) -> Floats:
+        """Variance rates of each parameter at a dyadic level, or of whole streams: (p,)."""
+        if level is None:
+            assert self.wholes is not None
+            return self.wholes.rate()
+        there = [part.spread(level) for part in self.parts if level < len(part.count)]
+        squares, sums = (np.sum(x, axis=0)[None] for x in zip(*there, strict=True))
+        return np.asarray(self._rates(squares, sums, np.array([level]))[0])
+
+    def products(self, directions: Floats, level: int | None) -> Floats:
+        """Sums of products about the mean, of all pairs of directions (k, p) at a level: (k, k)."""
+        if level is None:
+            assert self.wholes is not None
+            rest = self.wholes.rest(directions)
+            return np.asarray(rest.T @ rest)
+        there = [part.products(directions, level) for part in self.parts if level < len(part.count)]
+        products, sums = (np.sum(x, axis=0) for x in zip(*there, strict=True))
+        return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
+
+    def _rates(self, squares: Floats, sums: Floats, levels: Integers) -> Floats:
+        blocks = self.blocks[levels]
+        about_mean = np.maximum(squares - sums**2 / np.maximum(blocks, 1)[:, None], 0.0)
+        return np.asarray(about_mean / (2.0**levels * np.maximum(blocks - 1, 1))[:, None])
+
+
+def _padded(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Sum of arrays whose first axes may differ."""
+    sum = np.zeros((max(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+    for x in arrays:
+        sum[: len(x)] += x
+    return sum
+
+
+def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tuple[Levels, Floats, Floats]:
+    """Standard error sqrt(v / n), v the variance rate of very long blocks, or of single steps; and degrees of freedom.
+
+    Where there are many streams, those are the longest blocks: dyadic levels with fewer blocks are left out.
+    """
+    rate, blocks, wholes = scores.rates(n * influence), scores.blocks, scores.wholes
+    length, freedom = np.exp2(np.arange(float(len(blocks)))), np.maximum(blocks - 1.0, 0.0)
+    among = wholes is not None and wholes.freedom >= FEWEST_USED
+    if wholes is not None and among:
+        below = freedom >= wholes.freedom
+        rate = np.concatenate([rate[below], wholes.rate(n * influence)[None]])
+        length = np.append(length[below], wholes.length.mean())
+        freedom, blocks = np.append(freedom[below], wholes.freedom), np.append(blocks[below], len(wholes.length))
+    heard = int(np.count_nonzero(freedom >= FEWEST_HEARD - 1)) - 1
+    top = None if among and heard == len(freedom) - 1 else max(heard, 0)
+    effective = n / _slowness(scores.spread(0), scores.spread(top))
+    shown = 1 if single else len(rate)
+    variance, degrees, share = long_run(rate[:shown], freedom[:shown], final=among and not single)
     error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
-    return Levels(rate, blocks, freedom, share, effective), error, degrees
+    return Levels(length, rate, blocks, freedom, share, effective), error, degrees
 
 
-def _slowness(kept: list[Moments], level: int, steps: Floats) -> float:
-    """How many steps one independent score stands for: the growth of all parameters' variance rates up to a level."""
-    single, long = (sum(moments.spread(j) for moments in kept if j < len(moments.count)) / steps[j] for j in (0, level))
+def _slowness(single: Floats, long: Floats) -> float:
+    """How many steps one independent score stands for: the growth of all parameters' variance rates."""
     noisy = single > 0
     return max(float((long[noisy] / single[noisy]).mean()), 1.0) if noisy.any() else 1.0
 
 
-def correlation(kept: list[Moments], influence: Floats, level: int) -> Floats:
+def correlation(scores: Scores, influence: Floats, level: int | None) -> Floats:
     """Correlations (k, k) of the errors of k targets, from blocks of one length."""
-    products = np.sum([moments.products(influence, level) for moments in kept if level < len(moments.count)], axis=0)
+    products = scores.products(influence, level)
     size = np.sqrt(np.maximum(np.diagonal(products), 0.0))
     scale = np.where(size > 0, size, 1.0)
     return np.asarray(products / np.outer(scale, scale))

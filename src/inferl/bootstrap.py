@@ -179,7 +179,7 @@ class OnlineBootstrap:
         step_size = self.step_size(clock.step, increments.scale)
         masses = self.mass(np.arange(state.n, state.n + len(increments) + 1))
         tick = self.multipliers.ticks(clock)
-        draws = kernels.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.stream)
+        draws = kernels.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.slot)
         largest = kernels.fold(iterate, lag, increments, step_size, masses[:-1], draws, threads)
         blocks = state.blocks and state.blocks.taking(clock.slot, tick, np.diff(masses))
         after = replace(state, iterate=iterate, lag=lag, n=state.n + len(increments), blocks=blocks)

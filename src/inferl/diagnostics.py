@@ -26,7 +26,7 @@ __all__ = ["Check", "Misfit", "Report", "checks"]
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
 MANY = 1000  # independent steps that need not be told apart any more
-FEWEST_EFFECTIVE = 150  # independent steps that a stream should be worth; docs/validity.md says why
+FEWEST_EFFECTIVE = 200  # independent steps that a stream should be worth; docs/method.md says why
 MANY_DECISIVE = 100  # where the estimate is too rough to be told
 FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
@@ -401,12 +401,14 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     name = "dependence"
     if isinstance(reading, ScoreBlocks):
         blocks, rate, unit = reading.blocks, reading.rate(), "steps"
+        length = 2.0 ** np.arange(len(blocks))
         noisy: Bools | bool = True
         many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
     elif reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept")
     else:
         blocks, rate, unit = reading.levels.blocks, reading.levels.rate, reading.unit
+        length = reading.levels.length
         noisy, many = reading.standard_error > 0, 3.0
     if not len(blocks) or blocks[0] < FEWEST_BLOCKS:
         return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {unit} so far")
@@ -416,7 +418,8 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     excess = ratio / (1 + many / np.sqrt(2 * blocks[heard]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     value = float(ratio[worst])
-    seen = f"blocks of {2 ** int(worst[0])} {unit} show a standard error {value:.2f} times that of single {unit}"
+    what = "blocks" if length[worst[0]] == 2 ** worst[0] else "whole streams"
+    seen = f"{what} of {length[worst[0]]:.0f} {unit} show a standard error {value:.2f} times that of single {unit}"
     if worst[0] == 0:
         seen = f"no longer blocks show a larger standard error than single {unit}"
     if allowed_for:

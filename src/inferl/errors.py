@@ -10,8 +10,7 @@
     │   ├── TargetError                     a target the algorithm does not have
     │   ├── LevelError                      a confidence level outside (0, 1)
     │   ├── KindError                       a kind of interval the method does not have
-    │   ├── PairingError                    two evaluators that do not go together step by step
-    │   └── StreamLimitError                more streams than the evaluator has room for
+    │   └── PairingError                    two evaluators that do not go together step by step
     ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
     ├── DivergenceError (ArithmeticError)   the step size made a row of the bootstrap explode
     ├── BrokenError (RuntimeError)          an evaluator whose last update was cut off, as when memory ran out
@@ -52,7 +51,6 @@ __all__ = [
     "PairingError",
     "SettingError",
     "ShapeError",
-    "StreamLimitError",
     "TargetError",
 ]
 
@@ -91,10 +89,6 @@ class KindError(InputError):
 
 class PairingError(InputError):
     """Two evaluators that did not see the same stream, or not in the same way."""
-
-
-class StreamLimitError(InputError):
-    """More streams than the evaluator has room for."""
 
 
 class SettingError(InferlError, ValueError):

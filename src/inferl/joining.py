@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -15,42 +16,50 @@ from inferl.bootstrap import BootstrapState, OnlineBootstrap
 from inferl.bootstrap import concatenate as concatenate_states
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
+from inferl.fingerprints import combined
 from inferl.least_squares import LeastSquares, LeastSquaresState
 
 __all__ = ["concatenate", "merge"]
 
 
-def merge(one: Evaluator, other: Evaluator) -> Evaluator:
-    """Merge two least-squares evaluators of separate streams, for example of two machines.
+def merge(*evaluators: Evaluator) -> Evaluator:
+    """Merge least-squares evaluators of separate streams, for example of several machines.
 
-    Sums add; both must have the same algorithm. Rows that arrive later continue the streams of `one`.
+    Sums add; all must have the same algorithm. The streams count as independent, so that what they differ by is part of
+    the interval. Rows that arrive later continue the streams of the first.
 
     >>> import numpy as np
     >>> from inferl import TD, Transitions
     >>> coin = np.random.default_rng(0).integers(2, size=2000)
     >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)
-    >>> merged = merge(Evaluator(TD(1)).update(data[:1000]), Evaluator(TD(1)).update(data[1000:]))
+    >>> merged = merge(*(Evaluator(TD(1)).update(data[k : k + 500]) for k in range(0, 2000, 500)))
     >>> merged.n, bool(abs(merged.estimate(0) - Evaluator(TD(1)).update(data).estimate(0)) < 1e-9)
     (2000, True)
     """
-    if not isinstance(one.method, LeastSquares):
+    if not evaluators:
+        raise SettingError("merge needs at least one evaluator")
+    first = evaluators[0]
+    if not isinstance(first.method, LeastSquares):
         raise SettingError("only LeastSquares can be merged: the rows of a bootstrap follow one stream")
-    if (one.algorithm, one.method) != (other.algorithm, other.method):
-        raise SettingError(f"{one} and {other} differ; both must have the same algorithm and method")
-    if one.n == 0 or other.n == 0:
-        return (one if one.n else other).copy()
-    left, right = one.settled(), other.settled()
-    if (left.tabular, left.ratios_ndim) != (right.tabular, right.ratios_ndim):
-        raise SettingError("one has row numbers of a table or one column of ratios, the other vectors or several")
-    merged = one.copy()
+    for other in evaluators[1:]:
+        if (first.algorithm, first.method) != (other.algorithm, other.method):
+            raise SettingError(f"{first} and {other} differ; all must have the same algorithm and method")
+    filled = [evaluator for evaluator in evaluators if evaluator.n] or [first]
+    if len(filled) == 1:
+        return filled[0].copy()
+    parts = [evaluator.settled() for evaluator in filled]
+    if len({(part.tabular, part.ratios_ndim) for part in parts}) > 1:
+        raise SettingError("some have row numbers of a table or one column of ratios, others vectors or several")
+    merged = filled[0].copy()
     state = merged._state
-    state.method = one.method.merge(cast(LeastSquaresState, left.method), cast(LeastSquaresState, right.method))
-    state.carry, state.pending = left.carry, None
-    state.ratios = left.ratios.plus(right.ratios)
-    state.episodes = left.episodes.plus(right.episodes)
+    state.method = first.method.merge([cast(LeastSquaresState, part.method) for part in parts])
+    state.carry, state.pending = parts[0].carry, None
+    state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
+    state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))
+    state.fingerprint = combined([part.fingerprint for part in parts])
     completed = state.streams.completed.copy()
-    completed[0] += other.episodes
-    state.streams = replace(state.streams, n=one.n + other.n, completed=completed)
+    completed[0] += sum(int(part.streams.completed.sum()) for part in parts[1:])
+    state.streams = replace(state.streams, n=sum(part.streams.n for part in parts), completed=completed)
     return merged
 
 

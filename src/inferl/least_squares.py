@@ -3,20 +3,22 @@ r"""LeastSquares: solve the equation instead of walking towards it.
 The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
 A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-of 1, 2, 4, ... steps (`blocks`, `long_run`). A pilot is off by what it had not seen, which makes its scores
-too large; so the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is
-O(p^2 log n), p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
+of 1, 2, 4, ... steps and over whole streams (`blocks`, `stretches`, `long_run`). When the pilot moves, all block sums
+move with it, by A (old - new) / n a step. A pilot is off by what it had not seen, which makes its scores too large; so
+the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is O(p^2 log n),
+p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log2
 from typing import NamedTuple
 
 import numpy as np
 
-from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, block_error, correlation
+from inferl.blocks import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
 from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
@@ -27,10 +29,11 @@ from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.solving import Factored
 from inferl.sparse_blocks import SparseCascade
 from inferl.streams import TILE, Clock
+from inferl.stretches import Stretches, Wholes
 from inferl.sums import Sums
 from inferl.uniform import correlated_scores
 from inferl.vectors import Sparse, Vectors, dense
-from inferl.witnesses import Witnesses, decisive_steps, fewer_degrees, kept_together
+from inferl.witnesses import decisive_steps, fewer_degrees, witnesses_of
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
@@ -44,7 +47,7 @@ NONE = np.zeros(0, np.int64)
 
 @dataclass(eq=False)
 class LeastSquaresState(InPlace):
-    """Sums over all increments, and the score moments of the previous and the current epoch; changed in place.
+    """Sums over all increments, and of their scores over blocks; changed in place.
 
     Arrays speak of the parameters seen so far, in the order of `coordinates`, and have room for more.
     """
@@ -57,9 +60,10 @@ class LeastSquaresState(InPlace):
     epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
     pilot: Floats  # (p,)
     kept_rows: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
-    previous: Moments | None
-    witnesses: tuple[Witnesses, ...]  # of the previous epoch; after a merge, of all streams
+    past: Moments | None  # of the epochs before, at the pilot
+    witnesses: Stretches  # of the epochs before, at the pilot
     current: Blocks
+    wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
 
     def factored(self) -> tuple[Factored, Floats]:
         """Return A, ready to solve with, and b, of the parameters seen."""
@@ -67,6 +71,14 @@ class LeastSquaresState(InPlace):
         matrix, vector = self.sums.total()
         outputs = self.coordinates.place[self.outputs]
         return Factored(matrix[:p, :p], self.sums.size[:p], outputs[outputs >= 0]), vector[:p]
+
+
+class Known(NamedTuple):
+    """What block sums have shown, at one pilot."""
+
+    past: Moments
+    witnesses: Stretches
+    wholes: Wholes | None
 
 
 class LeastSquaresReading(NamedTuple):
@@ -125,9 +137,10 @@ class LeastSquares:
             epoch_end=0,
             pilot=np.zeros(0),
             kept_rows=(),
-            previous=None,
-            witnesses=(),
+            past=None,
+            witnesses=Stretches.none(0),
             current=Cascade.empty(1, 0),
+            wholes=None if self.blocks == "episode" else Wholes.empty(0),
         )
 
     def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
@@ -145,10 +158,10 @@ class LeastSquares:
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
-        state.occupancy.add(seen.features())
+        state.occupancy.add(seen.features(), clock)
         state.n += len(seen)
         if state.kept_rows is None:
-            _add(state.current, seen.scores(state.pilot), clock)
+            _add(state.current, state.wholes, seen.scores(state.pilot), clock)
         else:
             state.kept_rows = appended(state.kept_rows, Kept(increments, clock))
             state.epoch_end = rows_kept(len(state.coordinates), increments)
@@ -166,13 +179,15 @@ class LeastSquares:
         theta = factored.solve(vector)
         influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
         outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
-        blocks = self._scored(state, lengthened(theta, room), factored)
-        kept = [blocks.moments] if state.previous is None else [state.previous, blocks.moments]
+        blocks, wholes = self._scored(state, lengthened(theta, room), factored)
+        past = () if state.past is None else (state.past,)
+        scores = Scores((*past, blocks.moments), None if wholes is None else wholes.pieces())
         along = lengthened(influence, room)
-        whole = isinstance(blocks, EpisodeSums)
+        episodes = isinstance(blocks, EpisodeSums)
         units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
-        levels, error, freedom = block_error(kept, along, units, whole or self.blocks == "none")
-        decisive = decisive_steps([*state.witnesses, Witnesses.of(kept[-1])], along, int(levels.blocks[0]))
+        levels, error, freedom = block_error(scores, along, units, single=episodes or self.blocks == "none")
+        one_by_one = Stretches.joined([state.witnesses, witnesses_of(scores.parts[-1])])
+        decisive = decisive_steps([one_by_one, scores.wholes], along, int(scores.blocks[0]))
         freedom = fewer_degrees(freedom, decisive)
         estimate = inside[:, :p] @ theta
         error = np.where(outside > UNIDENTIFIED, np.inf, error)
@@ -180,7 +195,8 @@ class LeastSquares:
         together: tuple[Floats, ...] = ()
         if jointly:
             longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
-            together = tuple(correlation(kept, along, level) for level in sorted({0, longest}))
+            dyadic = longest if levels.length[longest] == 2**longest else None
+            together = tuple(correlation(scores, along, level) for level in dict.fromkeys((0, dyadic)))
         return LeastSquaresReading(
             estimate=estimate,
             standard_error=error,
@@ -190,9 +206,9 @@ class LeastSquares:
             condition=factored.condition(),
             unseen=targets.shape[1] - p,
             n=state.n,
-            unit="episodes" if whole else "steps",
+            unit="episodes" if episodes else "steps",
             # Episodes are independent however slowly each of them moves.
-            effective=levels.effective if whole else min(state.occupancy.effective(), levels.effective),
+            effective=levels.effective if episodes else min(state.occupancy.effective(), levels.effective),
             decisive=decisive,
             correlations=together,
         )
@@ -212,52 +228,50 @@ class LeastSquares:
         """All steps count alike."""
         return float(n)
 
-    def merge(self, one: LeastSquaresState, other: LeastSquaresState) -> LeastSquaresState:
-        """Add the sums of two separate streams; what both know of the variance becomes the previous epoch."""
-        coordinates = one.coordinates.union(other.coordinates)
+    def merge(self, states: Sequence[LeastSquaresState]) -> LeastSquaresState:
+        """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it."""
+        coordinates = states[0].coordinates
+        for state in states[1:]:
+            coordinates = coordinates.union(state.coordinates)
         room = coordinates.room
+        places = [coordinates.places(state.coordinates) for state in states]
         sums = Sums.empty(room)
-        matrix, vector = sums.matrix, sums.vector
-        for state in (one, other):
-            place = coordinates.places(state.coordinates)
-            own_matrix, own_vector = state.sums.total()
-            matrix[np.ix_(place, place)] += own_matrix
-            vector[place] += own_vector
+        for state, place in zip(states, places, strict=True):
+            matrix, vector = state.sums.total()
+            sums.matrix[np.ix_(place, place)] += matrix
+            sums.vector[place] += vector
             sums.size[place] = np.maximum(sums.size[place], state.sums.size)
-        outputs = coordinates.place[one.outputs]
-        factored = Factored(matrix, sums.size, outputs[outputs >= 0])
-        pilot = factored.solve(vector)
-        n = one.n + other.n
-        known: list[Moments] = []
-        stands_for: list[float] = []  # how many steps, or episodes, each one that is known of stands for
-        seen: list[Witnesses] = []
-        ended: list[Blocks] = []
-        for state in (one, other):
-            place = coordinates.places(state.coordinates)
-            blocks = self._scored(state, pilot[place], factored, place)
-            moments = blocks.moments
-            own = [part.moved(place, room) for part in (state.previous, moments) if part is not None]
-            all_blocks = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
-            stands_for += [all_blocks / max(sum(int(part.blocks[0]) for part in own), 1)] * len(own)
-            known += own
-            seen += [part.moved(place, room) for part in (*state.witnesses, Witnesses.of(moments))]
+        outputs = coordinates.place[states[0].outputs]
+        factored = Factored(sums.matrix, sums.size, outputs[outputs >= 0])
+        pilot = factored.solve(sums.vector)
+        past, witnesses, pieces, ended = [], [], [], []
+        for state, place in zip(states, places, strict=True):
+            blocks, wholes = self._scored(state, pilot[place], factored, place)
+            known = self._known(state, blocks, wholes, pilot[place])
+            past.append(known.past.moved(place, room))
+            witnesses.append(known.witnesses.moved(place, room))
+            pieces += [] if known.wholes is None else [known.wholes.pieces().moved(place, room)]
             ended.append(blocks)
-        visits = [state.occupancy.moved(coordinates.places(state.coordinates), room) for state in (one, other)]
-        current = ended[0].widened(room - one.coordinates.room).next_epoch(_n_levels(2 * n))
-        if isinstance(current, EpisodeSums) and isinstance(ended[1], EpisodeSums):
-            current.closed += ended[1].closed
+        n = sum(state.n for state in states)
+        current = ended[0].widened(room - states[0].coordinates.room)
+        if isinstance(current, EpisodeSums):
+            current.closed = sum(blocks.closed for blocks in ended if isinstance(blocks, EpisodeSums))
+        current = current.next_epoch(_n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
         return LeastSquaresState(
             coordinates=coordinates,
-            outputs=one.outputs,
+            outputs=states[0].outputs,
             sums=sums,
-            occupancy=visits[0].joined(visits[1]),
+            occupancy=Occupancy.joined(
+                [state.occupancy.moved(place, room) for state, place in zip(states, places, strict=True)]
+            ),
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
             kept_rows=None,
-            previous=Moments.pooled(known, stands_for),
-            witnesses=kept_together(seen),
+            past=Moments.added(past),
+            witnesses=Stretches.joined(witnesses),
             current=current,
+            wholes=Wholes(Stretches.joined(pieces), np.zeros((0, room)), np.zeros(0, np.int64)) if pieces else None,
         )
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
@@ -268,59 +282,78 @@ class LeastSquares:
             state.sums = state.sums.widened(more)
             state.occupancy = state.occupancy.widened(more)
             state.pilot = lengthened(state.pilot, state.coordinates.room)
-            state.previous = state.previous and state.previous.widened(more)
-            state.witnesses = tuple(part.widened(more) for part in state.witnesses)
+            state.past = state.past and state.past.widened(more)
+            state.witnesses = state.witnesses.widened(more)
             state.current = state.current.widened(more)
+            state.wholes = state.wholes and state.wholes.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
-        """Renew the pilot; the current moments become the previous ones."""
+        """Renew the pilot, and move to it what is known."""
         factored, vector = state.factored()
-        state.pilot = lengthened(factored.solve(vector), state.coordinates.room)
-        state.current, state.kept_rows = self._scored(state, state.pilot, factored), None
+        pilot = lengthened(factored.solve(vector), state.coordinates.room)
+        blocks, wholes = self._scored(state, pilot, factored)
+        state.past, state.witnesses, state.wholes = self._known(state, blocks, wholes, pilot)
+        state.pilot, state.kept_rows = pilot, None
         state.epoch_end *= 2
-        moments = state.current.moments
-        state.previous, state.witnesses = moments.settled(), (Witnesses.of(moments),)
-        expected = 2 * state.current.closed if isinstance(state.current, EpisodeSums) else state.epoch_end
-        state.current = state.current.next_epoch(_n_levels(expected))
+        expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
+        state.current = blocks.next_epoch(_n_levels(expected))
 
-    def _no_blocks(self, epoch_end: int, scores: Vectors) -> Blocks:
-        """Start the first epoch, with blocks that suit its scores."""
+    def _known(self, state: LeastSquaresState, blocks: Blocks, wholes: Wholes | None, pilot: Floats) -> Known:
+        """All that is known of the scores, at another pilot: that of the past, and of the blocks of this epoch.
+
+        A step's score changes by A_t (old - new), whose mean over all steps is known.
+        """
+        moments = blocks.moments
+        past = [moments] if state.past is None else [state.past, moments]
+        known = Known(Moments.added(past), Stretches.joined([state.witnesses, witnesses_of(moments)]), wholes)
+        if state.kept_rows is not None:  # scored at this pilot already
+            return known
+        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
+        drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
+        return Known(known.past.shifted(drift), known.witnesses.shifted(drift), wholes and wholes.shifted(drift))
+
+    def _no_blocks(self, n: int, scores: Vectors) -> Blocks:
+        """Start the first epoch, of n rows, with blocks that suit its scores."""
         p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
         if self.blocks == "episode":
-            return EpisodeSums.empty(_n_levels(epoch_end), p)
+            return EpisodeSums.empty(_n_levels(n), p)
         if isinstance(scores, Sparse):
-            return SparseCascade.empty(_n_levels(epoch_end), p, scores.index.shape[1])
-        return Cascade.empty(_n_levels(epoch_end), p)
+            return SparseCascade.empty(_n_levels(n), p, scores.index.shape[1])
+        return Cascade.empty(_n_levels(n), p)
 
     def _scored(
         self, state: LeastSquaresState, pilot: Floats, factored: Factored, place: Integers | None = None
-    ) -> Blocks:
-        """Blocks of the current epoch; if its rows are still there, scored at this pilot.
+    ) -> tuple[Blocks, Wholes | None]:
+        """Blocks of the current epoch, and whole streams; if the epoch's rows are still there, scored at this pilot.
 
         The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
         `place` says where the state's parameters are in the factored matrix.
         """
         if not state.kept_rows:
-            return state.current
+            return state.current, state.wholes
         rows = Kept.join(state.kept_rows)
         seen = state.coordinates.relabelled(rows.increments)
         among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
         inverse = np.zeros((state.coordinates.room,) * 2)
-        inverse[: len(among), : len(among)] = factored.inverse()[np.ix_(among, among)]
+        inverse[: len(among), : len(among)] = factored.inverse[np.ix_(among, among)]
         scores = seen.scores(pilot, inverse)
-        blocks = self._no_blocks(state.epoch_end, scores)
-        _add(blocks, scores, rows.clock)
-        return blocks
+        blocks = self._no_blocks(state.n, scores)
+        wholes = None if state.wholes is None else Wholes.empty(state.coordinates.room)
+        _add(blocks, wholes, scores, rows.clock)
+        return blocks, wholes
 
 
-def _add(blocks: Blocks, scores: Vectors, clock: Clock) -> None:
+def _add(blocks: Blocks, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
     if isinstance(blocks, EpisodeSums):
         blocks.add(scores, clock)
     elif isinstance(blocks, SparseCascade):
         assert isinstance(scores, Sparse)
         blocks.add(scores, clock)
     else:
-        blocks.add(dense(scores), clock.slot)
+        scores = dense(scores)
+        blocks.add(scores, clock.slot)
+    if wholes is not None:
+        wholes.add(scores, clock)
 
 
 def _n_levels(epoch_end: int) -> int:

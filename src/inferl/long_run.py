@@ -10,33 +10,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferl.rows import Floats, Integers
+from inferl.rows import Floats
 
 __all__ = ["FEWEST_USED", "long_run"]
 
 FEWEST_USED = 5  # degrees of freedom of a level that may be used: 6 blocks about one mean
-FEWEST_OBJECTING = 7  # of a level that may overrule a lower one
-NOISE, GROWTH = 1.0, 2.0  # standard errors: a rise up to the first is noise, from the second on it is growth
-STEADY, FALL = 3.0, 4.0  # the same for a rate that falls, which is rare
-ALTERNATING = 3  # standard errors by which the correlation of neighbours must be negative
+NOISE, CHANGE = 1.0, 2.0  # standard errors: a difference up to the first is noise, from the second on it is real
 TINY = np.finfo(np.float64).tiny
 
 
-def long_run(rate: Floats, freedom: Integers) -> tuple[Floats, Floats, Floats]:
+def long_run(rate: Floats, freedom: Floats, final: bool = False) -> tuple[Floats, Floats, Floats]:
     """Return the variance rate of each of k targets, its degrees of freedom, and the share that each level has in it.
 
     Given are the rates (J, k) and the degrees of freedom at each level. Growth has ended at a level if no higher one
-    exceeds it by more than noise. That is believed the less the larger the excess, from wholly at `NOISE` standard
-    errors to not at all at `GROWTH`; what is not believed is left to the levels above. Where growth has ended, the rate
-    is taken one level higher, for safety, and half of the last growth, if any, is added: what the next level would
-    show, as growth halves with each doubling once blocks are longer than the dependence. A level that a higher one
-    falls short of by far is passed over as well: its blocks hold half a cycle, or neighbours of opposite signs.
+    differs from it by more than noise. That is believed the less the larger the difference, from wholly at `NOISE`
+    standard errors to not at all at `CHANGE`; what is not believed is left to the levels above. Where growth has ended,
+    the rate is taken one level higher, for safety, and half of the last growth, if any, is added: what the next level
+    would show, as growth halves with each doubling once blocks are longer than the dependence. Rates may also fall,
+    where sums take back what came before. The last level may be `final`: its blocks are whole streams, which are
+    independent, so nothing grows beyond it.
 
     The degrees of freedom are those of a rate with equal relative variance: its noise, and how far levels disagree.
     """
     share = _shares(rate, freedom)
     v = rate[: len(share)]
     grew = np.where(v[1:] > v[:-1], 0.5, 0.0)
+    if final and len(v) == len(rate):
+        grew[-1:] = 0.0
     ahead = v.copy()  # the answer where growth has ended one level below
     ahead[1:] += grew * (v[1:] - v[:-1])
     variance = (share * ahead).sum(axis=0)
@@ -52,30 +52,20 @@ def long_run(rate: Floats, freedom: Integers) -> tuple[Floats, Floats, Floats]:
     return variance, np.maximum(2 / doubt, 1.0), share
 
 
-def _shares(rate: Floats, freedom: Integers) -> Floats:
+def _shares(rate: Floats, freedom: Floats) -> Floats:
     """How much each of the levels in use tells: as much as growth is believed to have ended one level below."""
     used = max(int(np.count_nonzero(freedom >= FEWEST_USED)), 1)
     order, error = np.arange(used), np.sqrt(2 / (freedom[:used] + 1))[:, None]
-    heard = (order[:, None] < order) & (freedom[:used] >= FEWEST_OBJECTING)  # (from, to)
-    size = np.log(np.maximum(rate[:used], TINY))  # in logarithms noise is less skew
-    grown = (size - size[:, None]) / error * heard[:, :, None]  # (from, to, k), in standard errors
-    believed = (GROWTH - grown.max(axis=1)) / (GROWTH - NOISE)
-    if (grown < -STEADY).any():
-        fall = (-np.expm1(np.minimum(grown * error, 0.0)) / error).max(axis=1)  # a large growth would overflow
-        believed = np.minimum(believed, (FALL - fall) / (FALL - STEADY))
+    above = (order[:, None] < order)[:, :, None]  # (from, to)
+    size = np.log(np.maximum(rate[:used], TINY))
+    change = np.where(above, size - size[:, None], 0.0)  # (from, to, k)
+    # A rate that is low by chance is further below in logarithms than a high one is above; so falls count in plain.
+    differs = np.maximum(change, -np.expm1(np.minimum(change, 0.0))) / error
+    believed = (CHANGE - differs.max(axis=1)) / (CHANGE - NOISE)
     ended = np.minimum(np.maximum(believed, 0.0), 1.0)
-    ended[order[:, None] < _shortest(rate, freedom)] = 0.0
     left = np.cumprod(1 - ended, axis=0)  # of those who have come to a level, who go on
     share = np.zeros_like(size)
     share[1:] = ended[:-1]
     share[2:] *= left[:-2]
     share[-1] += left[-2] if used > 1 else 1.0  # at the longest blocks all who are left stop
     return share
-
-
-def _shortest(rate: Floats, freedom: Integers) -> Integers:
-    """Lowest level to be considered, (k,): n^(1/3) steps where neighbours tend to opposite signs; pairs tell early."""
-    if len(rate) < 2:
-        return np.zeros(rate.shape[1], np.int64)
-    alternates = rate[1] < rate[0] * (1 - ALTERNATING / np.sqrt(freedom[1] + 1))
-    return np.where(alternates, round(float(np.log2(freedom[0] + 1)) / 3), 0)

@@ -1,41 +1,51 @@
-r"""Occupancy: where the stream has been, in 16 to 32 stretches of time, to see how slowly it moves.
+r"""Occupancy: where each stream has been, in a few stretches of time, to see how slowly it moves.
 
 Scores can hide a slow stream: they are differences, and look nearly independent while the stream lingers in one corner
-of its world. Features cannot. If their means over long stretches differ by more than independent steps would, the
-stream is worth fewer steps than it has::
+of its world. Features cannot. If their sums over long stretches differ by more than independent steps would, the data
+are worth fewer steps than there are::
 
-    effective steps of a feature = K x (variance of single steps) / (variance between the means of K stretches)
+    effective steps of a feature = steps x (variance of single steps) / (variance that a step adds to long sums)
 
-Stretches double when there are 32 of them, and of a long one only 64 evenly spaced steps are looked at. So the cost is
-a few thousand steps, whatever the length of the stream.
+Stretches have one length in all streams. When there are 32, neighbours join and the length doubles; a stream that is
+shorter is one stretch. Of a long one only 64 evenly spaced steps are looked at. So the cost is a few thousand steps for
+one stream, and about a hundred for each of many, whatever their length. A stretch that other evaluators have seen is
+kept with the number of its stream, so that it can grow too when the whole does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.rows import Floats, InPlace, Integers
+from inferl.rows import Floats, InPlace, Integers, lengthened
+from inferl.streams import Clock
+from inferl.stretches import Stretches
 from inferl.vectors import Sparse, Vectors
 
 __all__ = ["Occupancy"]
 
-MOST = 32  # stretches
+MOST = 32  # stretches that are complete
+FEWEST = 8  # stretches from which the variance between them is taken
 SHORTEST = 8  # steps of a stretch
 SEEN = 64  # steps of a stretch that are looked at, at most
+FEW = 256  # short streams that are told apart after a merge
 
 
 @dataclass(eq=False)
 class Occupancy(InPlace):
-    """Means of the features over stretches of equal length; changed in place."""
+    """Sums of the features over stretches of time; changed in place."""
 
-    means: Floats  # (MOST, p)
-    filled: int  # stretches that are complete
-    length: int  # steps of a stretch
-    done: int  # steps of the open stretch
-    open: Floats  # (p,) sum over the steps of the open stretch that were looked at
-    looked: int  # at so many
+    ended: Stretches  # of evaluators that were merged into this one, those of a stream in their order
+    owner: Integers  # (m,) their streams
+    means: Floats  # (MOST, p) of complete stretches
+    slot: Integers  # (MOST,) their streams
+    filled: int  # how many there are
+    length: int  # steps of a complete stretch
+    open: Floats  # (S, p) sum over those steps of each stream's open stretch that were looked at
+    looked: Integers  # (S,) at so many
+    done: Integers  # (S,) steps of the open stretch
     total: Floats  # (p,) sum over all steps that were looked at
     squares: Floats  # (p,) of their squares
     seen: int  # all steps that were looked at
@@ -43,87 +53,135 @@ class Occupancy(InPlace):
     @classmethod
     def empty(cls, p: int) -> Occupancy:
         """Start with nothing seen."""
-        return cls(np.zeros((MOST, p)), 0, SHORTEST, 0, np.zeros(p), 0, np.zeros(p), np.zeros(p), 0)
+        none = np.zeros(0, np.int64)
+        stretches = np.zeros((MOST, p)), np.zeros(MOST, np.int64), 0, SHORTEST
+        return cls(Stretches.none(p), none, *stretches, np.zeros((0, p)), none, none, np.zeros(p), np.zeros(p), 0)
 
-    def add(self, features: Vectors) -> None:
+    @property
+    def stride(self) -> int:
+        """Of how many steps one is looked at."""
+        return max(self.length // SEEN, 1)
+
+    def add(self, features: Vectors, clock: Clock) -> None:
         """Take in rows (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
-        n, row = len(features), 0
-        while row < n:
-            stride = max(self.length // SEEN, 1)
-            if self.done % stride == 0:
-                self._look(features, row)
-            ahead = min(stride - self.done % stride, self.length - self.done, n - row)
-            self.done += ahead
-            row += ahead
-            if self.done == self.length:
-                self._close()
+        new = int(clock.slot.max(initial=-1)) + 1 - len(self.looked)
+        if new > 0:
+            self.open = np.concatenate([self.open, np.zeros((new, self.open.shape[1]))])
+            self.looked, self.done = (np.concatenate([x, np.zeros(new, np.int64)]) for x in (self.looked, self.done))
+        row = 0
+        while row < len(features):
+            closes = np.flatnonzero(clock.count[row:] % self.length == 0)
+            end = row + int(closes[0]) + 1 if len(closes) else len(features)
+            self._look(features, clock, row + np.flatnonzero((clock.count[row:end] - 1) % self.stride == 0))
+            self.done += np.bincount(clock.slot[row:end], minlength=len(self.done))
+            if len(closes):
+                self._close(int(clock.slot[end - 1]))
+            row = end
 
-    def _look(self, features: Vectors, row: int) -> None:
+    def _look(self, features: Vectors, clock: Clock, rows: Integers) -> None:
+        slot = clock.slot[rows]
         if isinstance(features, Sparse):
-            for index, value in zip(features.index[row].tolist(), features.value[row].tolist(), strict=True):
-                self.open[index] += value
-                self.total[index] += value
-                self.squares[index] += value**2
+            index, value = features.index[rows], features.value[rows]
+            np.add.at(self.open, (slot[:, None], index), value)
+            np.add.at(self.total, index, value)
+            np.add.at(self.squares, index, value**2)
         else:
-            x = features[row]
-            here = slice(len(x))  # parameters behind the features have none
-            self.open[here] += x
-            self.total[here] += x
-            self.squares[here] += x * x
-        self.looked += 1
-        self.seen += 1
+            x = lengthened(features[rows], self.open.shape[1])  # parameters behind the features have none
+            np.add.at(self.open, slot, x)
+            np.add.at(self.total[None], np.zeros_like(slot), x)
+            np.add.at(self.squares[None], np.zeros_like(slot), x * x)
+        np.add.at(self.looked, slot, 1)
+        self.seen += len(rows)
 
-    def _close(self) -> None:
-        self.means[self.filled] = self.open / self.looked
-        self.filled += 1
-        self.done, self.looked, self.open = 0, 0, np.zeros_like(self.open)
+    def _close(self, slot: int) -> None:
+        if self.looked[slot]:
+            self.means[self.filled], self.slot[self.filled] = self.open[slot] / self.looked[slot], slot
+            self.filled += 1
+        self.open[slot], self.looked[slot], self.done[slot] = 0.0, 0, 0
         if self.filled == MOST:
             self._pair_up()
 
     def _pair_up(self) -> None:
-        """Join neighbours to stretches of twice the length."""
-        half = self.filled // 2
-        self.means[:half] = (self.means[0 : 2 * half : 2] + self.means[1 : 2 * half : 2]) / 2
-        self.means[half:] = 0.0
-        self.filled, self.length = half, 2 * self.length
+        """Join neighbours to stretches of twice the length; one without a neighbour is open again."""
+        looked, filled = self.length // self.stride, 0
+        means, slots = self.means.copy(), self.slot.copy()
+        for slot in dict.fromkeys(slots.tolist()):
+            own = means[slots == slot]
+            pairs = (own[: len(own) // 2 * 2 : 2] + own[1::2]) / 2
+            self.means[filled : filled + len(pairs)], self.slot[filled : filled + len(pairs)] = pairs, slot
+            filled += len(pairs)
+            if len(own) % 2:
+                self.open[slot] += own[-1] * looked
+                self.looked[slot] += looked
+                self.done[slot] += self.length
+        self.means[filled:], self.slot[filled:] = 0.0, 0
+        self.filled, self.length = filled, 2 * self.length
+
+    def pieces(self) -> tuple[Stretches, Integers]:
+        """Sums over stretches of about 2 / `MOST` of the data, or of whole streams; and which stream each is of."""
+        there = np.flatnonzero(self.looked > 0)
+        done = self.done[there].astype(np.float64)
+        sums = self.means[: self.filled] * self.length, self.open[there] * (done / self.looked[there])[:, None]
+        running = Stretches(np.concatenate(sums), np.append(np.full(self.filled, float(self.length)), done))
+        known = int(self.owner.max(initial=-1)) + 1
+        owner = np.concatenate([self.owner, known + self.slot[: self.filled], known + there])
+        together = Stretches.joined([self.ended, running], most=len(owner))
+        order = np.argsort(owner, kind="stable")  # what is open is the latest
+        return _coarse(Stretches(together.sums[order], together.length[order]), owner[order])
 
     def effective(self) -> float:
-        """How many independent steps the stream is worth, by its features together; infinite if nothing varies."""
-        if self.filled < MOST // 4:
+        """How many independent steps the data are worth, by all features together; infinite if nothing varies."""
+        pieces, _ = self.pieces()
+        if pieces.freedom < FEWEST - 1:
             return np.inf
         variance = self.squares / self.seen - (self.total / self.seen) ** 2
         varies = variance > 1e-9 * np.maximum(self.squares / self.seen, 1e-300)
         if not varies.any():
             return np.inf
-        between = self.means[: self.filled, varies].var(axis=0, ddof=1)
-        slowness = float((between / variance[varies]).mean())
-        return self.filled / slowness if slowness > 0 else np.inf
+        slowness = float((pieces.rate()[varies] / variance[varies]).mean())
+        return float(np.sum(pieces.length)) / slowness if slowness > 0 else np.inf
 
     def widened(self, more: int) -> Occupancy:
         """Add room for more parameters."""
-        return self.moved(np.arange(len(self.open)), len(self.open) + more)
+        return self.moved(np.arange(len(self.total)), len(self.total) + more)
 
     def moved(self, place: Integers, room: int) -> Occupancy:
         """Write the parameters at other places."""
-        new = Occupancy.empty(room)
-        new.means[:, place], new.open[place] = self.means, self.open
-        new.total[place], new.squares[place] = self.total, self.squares
-        new.filled, new.length, new.done = self.filled, self.length, self.done
-        new.looked, new.seen = self.looked, self.seen
+        new = self.copy()
+        new.ended = self.ended.moved(place, room)
+        for name in ("means", "open", "total", "squares"):
+            old = getattr(self, name)
+            setattr(new, name, np.zeros((*old.shape[:-1], room)))
+            getattr(new, name)[..., place] = old
         return new
 
-    def joined(self, other: Occupancy) -> Occupancy:
-        """Put the stretches of two separate streams behind each other; what is open is dropped."""
-        one, two = self.copy(), other.copy()
-        for part, length in ((one, two.length), (two, one.length)):
-            while part.length < length:
-                part._pair_up()
-        if one.filled + two.filled >= MOST:
-            one._pair_up()
-            two._pair_up()
-        one.means[one.filled : one.filled + two.filled] = two.means[: two.filled]
-        one.filled += two.filled
-        one.total, one.squares = one.total + two.total, one.squares + two.squares
-        one.seen += two.seen
-        one.done, one.looked, one.open = 0, 0, np.zeros_like(one.open)
-        return one
+    @classmethod
+    def joined(cls, parts: Sequence[Occupancy]) -> Occupancy:
+        """Put what was seen of separate streams together."""
+        new = cls.empty(len(parts[0].total))
+        owners, known = [], 0
+        pieces = [part.pieces() for part in parts]
+        for _, owner in pieces:
+            owners.append(known + owner)
+            known += int(owner.max(initial=-1)) + 1
+        stretches = Stretches.joined([piece for piece, _ in pieces], most=sum(len(owner) for owner in owners))
+        new.ended, new.owner = _coarse(stretches, np.concatenate(owners))
+        if len(new.owner) > FEW:  # streams that are shorter than that, each of them whole
+            new.ended = Stretches.joined([new.ended], most=FEW)
+            new.owner = np.arange(FEW)
+        new.total = np.sum([part.total for part in parts], axis=0)
+        new.squares = np.sum([part.squares for part in parts], axis=0)
+        new.seen = sum(part.seen for part in parts)
+        return new
+
+
+def _coarse(pieces: Stretches, owner: Integers) -> tuple[Stretches, Integers]:
+    """Add up neighbours of one stream to stretches of 2 / `MOST` of the whole, or to the whole stream."""
+    if not len(owner):
+        return pieces, owner
+    before = np.cumsum(pieces.length) - pieces.length
+    begins = np.r_[True, owner[1:] != owner[:-1]]
+    within = before - np.maximum.accumulate(np.where(begins, before, 0.0))  # steps of the stream before the piece
+    number = np.floor(within * (MOST / 2 / np.sum(pieces.length))).astype(np.int64)
+    starts = np.flatnonzero(begins | np.r_[True, number[1:] != number[:-1]])
+    return Stretches(np.add.reduceat(pieces.sums, starts), np.add.reduceat(pieces.length, starts)), owner[starts]

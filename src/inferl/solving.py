@@ -6,6 +6,8 @@ seen, rows by their largest entry; only then a ridge is added, so small that it 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from inferl.rows import Floats, Integers
@@ -73,8 +75,9 @@ class Factored:
             theta[self.outputs] = np.where(self.counts > 0, left / _or_one(self.counts), 0.0)
         return theta
 
+    @cached_property
     def inverse(self) -> Floats:
-        """Return A^-1 written out, without the rows and columns of the outputs, which are 0."""
+        """A^-1 written out, without the rows and columns of the outputs, which are 0."""
         whole, core = np.zeros_like(self.matrix), np.arange(len(self.matrix))[self.core]
         whole[np.ix_(core, core)] = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
         return whole

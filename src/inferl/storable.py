@@ -31,11 +31,11 @@ from inferl.score_blocks import ScoreBlocks
 from inferl.sparse_blocks import SparseCascade
 from inferl.step_sizes import Constant, Polynomial
 from inferl.streams import TILE, Clock, Steps, Streams
+from inferl.stretches import Stretches, Wholes
 from inferl.sums import Sums
 from inferl.tiles import MOST_COMPANIONED, EvaluatorState, Method
 from inferl.transitions import Transitions
 from inferl.vectors import Sparse
-from inferl.witnesses import Witnesses
 
 __all__ = ["STORABLE", "verify_together"]
 
@@ -55,7 +55,8 @@ STORABLE: tuple[type, ...] = (
         Cascade,
         EpisodeSums,
         Moments,
-        Witnesses,
+        Stretches,
+        Wholes,
     ),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary, EvaluatorState),
 )

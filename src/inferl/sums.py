@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.increments import Increments
-from inferl.rows import Floats, InPlace
+from inferl.rows import Floats, InPlace, lengthened, squared
 from inferl.vectors import Sparse, dense
 
 __all__ = ["GATHER", "Sums", "add_product"]
@@ -71,13 +71,13 @@ class Sums(InPlace):
 
     def widened(self, more: int) -> Sums:
         """Add room for more parameters."""
-        wider = ((0, 0), (0, more))
+        p = len(self.vector) + more
         return Sums(
-            np.pad(self.matrix, (0, more)),
-            np.pad(self.vector, (0, more)),
-            np.pad(self.size, (0, more)),
-            np.pad(self.u, wider),
-            np.pad(self.v, wider),
+            squared(self.matrix, p),
+            lengthened(self.vector, p),
+            lengthened(self.size, p),
+            lengthened(self.u, p),
+            lengthened(self.v, p),
             self.c,
             self.waiting,
         )

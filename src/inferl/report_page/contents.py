@@ -117,7 +117,7 @@ class Shown:
         levels, used = self.levels, np.flatnonzero(self.levels.freedom >= FEWEST_USED)
         if len(used) < 2 or not (levels.rate[0] > 0).all():
             return None
-        length = np.asarray(2.0**used, np.float64)
+        length = levels.length[used]
         ratio = np.sqrt(levels.rate[used] / levels.rate[0])  # (levels, targets)
         spread = (
             np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
@@ -148,7 +148,7 @@ class Shown:
     def dependence_words(self) -> str:
         """Which blocks tell most."""
         assert self.levels is not None
-        lengths = " and ".join(str(n) for n in sorted({2**level for level in self.levels.main.tolist()}))
+        lengths = " and ".join(f"{n:.0f}" for n in sorted(set(self.levels.length[self.levels.main].tolist())))
         if isinstance(self.run.evaluator.method, OnlineBootstrap):
             return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
         if self.unit == "episodes":

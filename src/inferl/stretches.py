@@ -1,0 +1,125 @@
+r"""Stretches: sums over long pieces of the data, one by one, each with its length.
+
+A piece may be a whole stream, a part that another machine has seen, or a long block. Pieces are few enough to be kept
+as they are, and nearly independent, so two of them added up are a longer one. About the common mean,
+
+.. math:: \sum_i (G_i - l_i m)^2 / (N - \sum_i l_i^2 / N), \qquad m = \sum_i G_i / N, \qquad N = \sum_i l_i
+
+is the variance that a step adds, and pieces of different lengths know it as well as N^2 / sum l_i^2 equal ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from inferl import kernels
+from inferl.rows import Floats, InPlace, Integers, lengthened
+from inferl.streams import Clock
+from inferl.vectors import Sparse, Vectors
+
+__all__ = ["Stretches", "Wholes"]
+
+MOST = 256  # pieces that are kept when several evaluators are merged, or an epoch ends
+
+
+@dataclass(eq=False)
+class Stretches(InPlace):
+    """Pieces of any lengths."""
+
+    sums: Floats  # (m, p)
+    length: Floats  # (m,) in steps, or in episodes
+
+    @classmethod
+    def none(cls, p: int) -> Stretches:
+        """Start with no pieces."""
+        return cls(np.zeros((0, p)), np.zeros(0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stretches], most: int = MOST) -> Stretches:
+        """Put pieces together; the two shortest are added up until there are no more than `most`."""
+        sums = np.concatenate([part.sums for part in parts])
+        length = np.concatenate([part.length for part in parts])
+        if len(length) <= most:
+            return cls(sums, length)
+        pieces = list(zip(length.tolist(), range(len(length)), strict=True))
+        heapify(pieces)
+        while len(pieces) > most:
+            (one, first), (other, second) = heappop(pieces), heappop(pieces)
+            sums[first] += sums[second]
+            heappush(pieces, (one + other, first))
+        left = np.array([place for _, place in pieces])
+        return cls(sums[left], np.array([length for length, _ in pieces]))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance that these pieces show."""
+        squares = float(np.sum(self.length**2))
+        return float(np.sum(self.length)) ** 2 / squares - 1 if squares > 0 else 0.0
+
+    def rest(self, directions: Floats | None = None) -> Floats:
+        """What the pieces differ by from the common mean, along directions (k, p) or for each parameter: (m, k)."""
+        along = self.sums if directions is None else self.sums @ directions.T
+        return np.asarray(along - self.length[:, None] * (along.sum(axis=0) / np.sum(self.length)))
+
+    def rate(self, directions: Floats | None = None) -> Floats:
+        """Variance that a step adds, (k,)."""
+        freedom = self.freedom
+        return np.asarray((self.rest(directions) ** 2).sum(axis=0) / (np.sum(self.length) * freedom / (freedom + 1)))
+
+    def shifted(self, drift: Floats) -> Stretches:
+        """Add a vector (p,) for each step."""
+        return Stretches(self.sums + self.length[:, None] * drift, self.length)
+
+    def widened(self, more: int) -> Stretches:
+        """Add room for more parameters."""
+        return Stretches(lengthened(self.sums, self.sums.shape[1] + more), self.length)
+
+    def moved(self, place: Integers, room: int) -> Stretches:
+        """Write the parameters at other places."""
+        new = np.zeros((len(self.sums), room))
+        new[:, place] = self.sums
+        return Stretches(new, self.length)
+
+
+@dataclass(eq=False)
+class Wholes(InPlace):
+    """Sums of scores over whole streams: the longest blocks that there are, and independent by their nature."""
+
+    ended: Stretches  # of evaluators that were merged into this one
+    sum: Floats  # (S, p) of the streams that run
+    length: Integers  # (S,)
+
+    @classmethod
+    def empty(cls, p: int) -> Wholes:
+        """Start with no streams."""
+        return cls(Stretches.none(p), np.zeros((0, p)), np.zeros(0, np.int64))
+
+    def add(self, scores: Vectors, clock: Clock) -> None:
+        """Take in scores (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
+        p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
+        if new > 0:
+            self.sum = np.concatenate([self.sum, np.zeros((new, p))])
+            self.length = np.concatenate([self.length, np.zeros(new, np.int64)])
+        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
+        one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
+        running = (self.length > 0).astype(np.int64)
+        kernels.sum_episodes(index, value, clock.slot, one, never, self.sum, running, np.empty((2, p)), 0)
+        self.length += np.bincount(clock.slot, minlength=len(self.length))
+
+    def pieces(self) -> Stretches:
+        """Return all of them, those that run as they are now."""
+        seen = self.length > 0
+        running = Stretches(self.sum[seen], self.length[seen].astype(np.float64))
+        return Stretches.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
+
+    def shifted(self, drift: Floats) -> Wholes:
+        """Add a vector (p,) for each step."""
+        return Wholes(self.ended.shifted(drift), self.sum + self.length[:, None] * drift, self.length)
+
+    def widened(self, more: int) -> Wholes:
+        """Add room for more parameters."""
+        return Wholes(self.ended.widened(more), lengthened(self.sum, self.sum.shape[1] + more), self.length)
