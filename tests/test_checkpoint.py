@@ -552,8 +552,13 @@ FORGED: dict[str, tuple[tuple[str, ...], Any]] = {
     "more steps than can be counted": (("state", "streams", "n"), 2**62),
     "a flag that is a number": (("state", "tabular"), 0),
     "a fingerprint of 65 bits": (("state", "fingerprint"), 2**64),
+    "rows that are not kept": ((*STATE, "n"), 5),
     "room for nothing": ((*STATE, "coordinates", "room"), 0),
     "room for more than there is": ((*STATE, "coordinates", "room"), 10**9),
+    "rows that wait outside": ((*STATE, "sums", "waiting"), 10**6),
+    "rows that wait before the first": ((*STATE, "sums", "waiting"), -1),
+    "stretches outside": ((*STATE, "occupancy", "filled"), 32),
+    "stretches without a length": ((*STATE, "occupancy", "length"), 0),
     "no rows at all": (("state", "pending"), {"tuple": []}),
     "something carried": (("state", "carry"), {"dict": {"trace": 1}}),
 }

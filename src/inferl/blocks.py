@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl import kernels
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.long_run import FEWEST_USED, long_run
 from inferl.rows import Bools, Floats, InPlace, Integers, lengthened, squared
 from inferl.streams import Clock
@@ -41,6 +42,11 @@ class Moments(InPlace):
     count: Integers  # (J,) number of blocks, likewise
     gathered: Floats  # (J, GATHER, p) block sums that wait
     waiting: Integers  # (J,) how many
+
+    def verify(self) -> None:
+        """Refuse more block sums that wait than there is room for."""
+        sizes = shapes(self, {"outer": "J p p", "total": "J p", "count": "J", "gathered": "J G p", "waiting": "J"})
+        bounds(self, {"count": COUNT, "waiting": (0, max(sizes["G"] - 1, 0))})
 
     @classmethod
     def empty(cls, n_levels: int, p: int, gather: int = GATHER) -> Moments:
@@ -157,6 +163,10 @@ class Cascade(InPlace):
     half: Floats  # (S, J, p) the first half of an open block
     open: Bools  # (S, J) whether there is one
 
+    def verify(self) -> None:
+        """Refuse halves of other blocks."""
+        shapes(self, {"moments.gathered": f"J {GATHER} p", "half": "S J p", "open": "S J"})
+
     @classmethod
     def empty(cls, n_levels: int, p: int) -> Cascade:
         """Start with no blocks and no streams."""
@@ -198,6 +208,11 @@ class EpisodeSums(InPlace):
     sum: Floats  # (S, p) of the open episode
     episode: Integers  # (S,) its number within the stream, 0 where none is open
     closed: int  # episodes that have ended, in all epochs
+
+    def verify(self) -> None:
+        """Refuse sums of other scores."""
+        shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S"})
+        bounds(self, {"episode": COUNT, "closed": COUNT})
 
     @classmethod
     def empty(cls, n_levels: int, p: int) -> EpisodeSums:

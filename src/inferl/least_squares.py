@@ -23,6 +23,7 @@ from inferl.coordinates import Coordinates
 from inferl.errors import KindError, SettingError
 from inferl.increments import Increments
 from inferl.interval import Interval, normal
+from inferl.invariants import COUNT, bounds, demand, shapes
 from inferl.kept_rows import FEWEST_KEPT, Kept, appended, rows_kept
 from inferl.occupancy import Occupancy
 from inferl.rows import Floats, InPlace, Integers, lengthened
@@ -64,6 +65,20 @@ class LeastSquaresState(InPlace):
     witnesses: Stretches  # of the epochs before, at the pilot
     current: Blocks
     wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
+
+    def verify(self) -> None:
+        """Refuse parts of different sizes, and rows that were kept of other steps."""
+        own = {"pilot": "p", "sums.vector": "p", "occupancy.total": "p", "witnesses.sums": "m p", "wholes.sum": "S p"}
+        shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.room)
+        blocks = self.current
+        inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
+        shapes(inner, {"moments.total": "K p"}, p=self.coordinates.room)
+        levels = [len(moments.count) for moments in (self.past, inner.moments) if moments is not None]
+        demand(min(levels) > 0, "there are no blocks of single steps")
+        bounds(self, {"n": COUNT, "epoch_end": COUNT, "outputs": (0, len(self.coordinates.place) - 1)})
+        demand(self.n == 0 or len(self.coordinates) > 0, f"{self.n} steps have named no parameter")
+        kept = self.n if self.kept_rows is None else sum(len(rows) for rows in self.kept_rows)
+        demand(kept == self.n, f"{kept} rows are kept of {self.n}")
 
     def factored(self) -> tuple[Factored, Floats]:
         """Return A, ready to solve with, and b, of the parameters seen."""

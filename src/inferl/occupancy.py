@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.streams import Clock
 from inferl.stretches import Stretches
@@ -49,6 +50,14 @@ class Occupancy(InPlace):
     total: Floats  # (p,) sum over all steps that were looked at
     squares: Floats  # (p,) of their squares
     seen: int  # all steps that were looked at
+
+    def verify(self) -> None:
+        """Refuse stretches that no streams leave."""
+        own = {"open": "S p", "looked": "S", "done": "S", "total": "p", "squares": "p"}
+        ended = {"ended.sums": "m p", "owner": "m"}
+        sizes = shapes(self, {"means": f"{MOST} p", "slot": f"{MOST}", **own, **ended})
+        bounds(self, {"filled": (0, MOST - 1), "slot": (0, max(sizes["S"] - 1, 0)), "length": (SHORTEST, COUNT[1])})
+        bounds(self, dict.fromkeys(("owner", "looked", "done", "seen"), COUNT))
 
     @classmethod
     def empty(cls, p: int) -> Occupancy:

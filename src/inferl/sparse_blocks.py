@@ -14,6 +14,7 @@ import numpy as np
 
 from inferl import kernels
 from inferl.blocks import Cascade, Moments
+from inferl.invariants import bounds, demand, shapes
 from inferl.rows import Floats, InPlace, Integers
 from inferl.streams import Clock
 from inferl.vectors import Sparse
@@ -32,6 +33,15 @@ class SparseCascade(InPlace):
     index: Integers  # (S, 2^L, m) entries of the rows since the last block of 2^L rows closed
     value: Floats  # (S, 2^L, m)
     rows: Integers  # (S,) how many there are
+
+    def verify(self) -> None:
+        """Refuse entries outside the parameters, and more rows than a block has."""
+        shared = {"short.gathered": "L 0 p", "long.moments.total": "J p"}
+        sizes = shapes(self, {**shared, "index": "S T m", "value": "S T m", "rows": "S"})
+        demand(
+            sizes["L"] < 32 and sizes["T"] == 2 ** sizes["L"], f"blocks have {sizes['T']} rows at {sizes['L']} levels"
+        )
+        bounds(self, {"index": (0, max(sizes["p"] - 1, 0)), "rows": (0, sizes["T"] - 1)})
 
     @classmethod
     def empty(cls, n_levels: int, p: int, m: int) -> SparseCascade:

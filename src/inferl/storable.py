@@ -126,11 +126,17 @@ def _verify_rows(method: Method, sums: LeastSquaresState, like: Increments) -> N
     for number, kept in enumerate(sums.kept_rows or ()):
         whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # the first has what all share
         demand(whole and _alike(kept.increments, like), "the first rows are not those of the algorithm")
+    by_episodes = isinstance(method, LeastSquares) and method.blocks == "episode"
+    demand((sums.wholes is None) == by_episodes, f"whole streams are summed, or not, otherwise than {method} does")
+    if sums.n:
+        named = np.arange(len(sums.coordinates.place)) if like.named() is None else sums.outputs
+        seen = bool((sums.coordinates.place[named] >= 0).all())
+        demand(seen, "parameters that every step touches have not been seen")
     if sums.kept_rows is not None:
         return
     scores = like.scores(np.zeros(like.n_parameters))
     wanted: type = SparseCascade if isinstance(scores, Sparse) else Cascade
-    if isinstance(method, LeastSquares) and method.blocks == "episode":
+    if by_episodes:
         wanted = EpisodeSums
     demand(type(sums.current) is wanted, f"scores are summed by {type(sums.current).__name__}, not {wanted.__name__}")
     if wanted is SparseCascade and isinstance(scores, Sparse):

@@ -10,7 +10,7 @@ memory grows with those that are open at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from inferl.errors import ContradictionError
 from inferl.increments import Increments
+from inferl.invariants import COUNT, bounds, demand, shapes
 from inferl.rows import Bools, Integers, Rows
 from inferl.transitions import Transitions
 
@@ -41,6 +42,12 @@ class Clock(Rows):
     episode: Integers  # (T,) number of the episode within the slot
     last: Bools  # (T,) closes its episode
 
+    def verify(self) -> None:
+        """Refuse places in time that no row has."""
+        shapes(self, dict.fromkeys(("step", "stream", "slot", "count", "episode", "last"), "T"))
+        bounds(self, dict.fromkeys(("step", "count", "episode"), (1, COUNT[1])))
+        bounds(self, {"stream": (0, 2**32 - 1), "slot": COUNT})
+
 
 @dataclass(frozen=True, eq=False)
 class Steps(Rows):
@@ -49,6 +56,10 @@ class Steps(Rows):
     data: Transitions | Increments
     first: Bools  # (T,) opens an episode
     clock: Clock
+
+    def verify(self) -> None:
+        """Refuse columns of different lengths."""
+        shapes(self, {"first": "T", "clock.step": "T"}, T=len(self.data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +74,13 @@ class Streams:
     ended: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # (S,) the latest row was `last`
     episode: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) label of the latest row, or -1
     latest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) its number among all rows
+
+    def verify(self) -> None:
+        """Refuse slots that no rows leave."""
+        shapes(self, {f.name: "S" for f in fields(self) if f.name != "n"})
+        bounds(self, dict.fromkeys(("n", "count", "episodes", "completed", "latest"), COUNT))
+        bounds(self, {"label": (0, 2**32 - 1), "episode": (-1, np.inf)})
+        demand(len(np.unique(self.label)) == len(self.label), "Streams.label has a label twice")
 
     def __len__(self) -> int:
         return len(self.label)

@@ -17,6 +17,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from inferl import kernels
+from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.streams import Clock
 from inferl.vectors import Sparse, Vectors
@@ -32,6 +33,11 @@ class Stretches(InPlace):
 
     sums: Floats  # (m, p)
     length: Floats  # (m,) in steps, or in episodes
+
+    def verify(self) -> None:
+        """Refuse pieces without a length."""
+        shapes(self, {"sums": "m p", "length": "m"})
+        bounds(self, {"length": COUNT})
 
     @classmethod
     def none(cls, p: int) -> Stretches:
@@ -92,6 +98,11 @@ class Wholes(InPlace):
     ended: Stretches  # of evaluators that were merged into this one
     sum: Floats  # (S, p) of the streams that run
     length: Integers  # (S,)
+
+    def verify(self) -> None:
+        """Refuse sums of other scores."""
+        shapes(self, {"ended.sums": "m p", "sum": "S p", "length": "S"})
+        bounds(self, {"length": COUNT})
 
     @classmethod
     def empty(cls, p: int) -> Wholes:

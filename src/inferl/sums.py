@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.increments import Increments
+from inferl.invariants import bounds, demand, shapes
 from inferl.rows import Floats, InPlace, lengthened, squared
 from inferl.vectors import Sparse, dense
 
@@ -30,6 +31,12 @@ class Sums(InPlace):
     v: Floats  # (GATHER, p)
     c: Floats  # (GATHER,)
     waiting: int
+
+    def verify(self) -> None:
+        """Refuse more rows that wait than there is room for."""
+        sizes = shapes(self, {"matrix": "p p", "vector": "p", "size": "p", "u": "G p", "v": "G p", "c": "G"})
+        demand(sizes["G"] in (0, GATHER), f"Sums has room for {sizes['G']} rows, not {GATHER}")
+        bounds(self, {"waiting": (0, max(sizes["G"] - 1, 0))})
 
     @classmethod
     def empty(cls, p: int) -> Sums:
