@@ -256,6 +256,23 @@ def test_increments_that_fit_are_taken() -> None:
     )
 
 
+def test_increments_keep_to_one_form() -> None:
+    """Rows of several chunks are worked on together: with another number of terms, or another damping, they cannot."""
+    rng = np.random.default_rng(0)
+    dense = Increments.dense(np.tile(np.eye(2), (70, 1, 1)), rng.normal(size=(70, 2)))
+    damped = Increments(**(GOOD | {"damping": np.ones(2)}))
+    sparse = Increments(**(GOOD | {"u": SPARSE, "v": SPARSE}))
+    forms = [dense, Increments(**GOOD), damped, sparse]
+    for first in forms:
+        for method in (LeastSquares(), BOOTSTRAP):
+            evaluator = Evaluator(Linear(2), method).update(first)
+            for second in forms:
+                if second is not first:
+                    with unchanged(evaluator, InputError):
+                        evaluator.update(second)
+            assert evaluator.update(first).n == 140
+
+
 def test_a_chunk_of_another_kind_changes_nothing() -> None:
     evaluator = Evaluator(TD(2)).update(PROBLEM.sample(100, seed=1))
     other: list[Transitions] = [PROBLEM.sample(10, seed=1, tabular=True), PROBLEM.sample(10, seed=1)[:0]]

@@ -409,6 +409,15 @@ def test_an_answer_that_overflows_says_so(algorithm: Algorithm, name: str) -> No
             assert str(report)
 
 
+def test_large_features_are_observed_as_they_are_updated() -> None:
+    rows = np.array([[1e200, 1.0], [1.0, 1.0], [1e200, -1e300]])
+    one, other = inferl.Evaluator(inferl.TD(2)), inferl.Evaluator(inferl.TD(2))
+    other.update(inferl.Transitions(rows, [0.0, 1.0, 2.0], rows[::-1], 0.9))
+    for row, reward, after in zip(rows, [0.0, 1.0, 2.0], rows[::-1], strict=True):
+        one.observe(row, reward, after, 0.9)
+    assert_same_bits(one, other)
+
+
 def test_products_of_ratios_do_not_become_infinite() -> None:
     """A few ratios of 3 in a row are no reason to lose the answer."""
     data = extremes()["many ratios"]

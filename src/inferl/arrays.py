@@ -16,6 +16,7 @@ from inferl.rows import Floats
 
 __all__ = ["as_array", "as_count", "as_floats", "is_integer", "is_number", "place", "read", "short"]
 
+DEEPEST = 64  # axes that an array of NumPy may have
 NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
 
@@ -87,15 +88,14 @@ def place(where: tuple[int, ...]) -> str:
     return f"row {row}, column {', '.join(columns)}" if columns else f"row {row}"
 
 
-def _refuse_masked(name: str, values: Any) -> None:
+def _refuse_masked(name: str, values: Any, where: tuple[int, ...] = ()) -> None:
     """Look for masks in an array, or in a list of them, which NumPy would drop."""
-    listed = isinstance(values, list | tuple)
-    if not any(issubclass(kind, np.ma.MaskedArray) for kind in (set(map(type, values)) if listed else (type(values),))):
-        return
-    for row, part in enumerate(values) if listed else [(None, values)]:
-        for inner in np.argwhere(np.ma.getmaskarray(part))[:1]:
-            where = tuple(inner) if row is None else (row, *inner)
-            raise DataError(f"{place(where)}: {_one(name)} is masked; drop the row or repair it")
+    if isinstance(values, np.ma.MaskedArray):
+        for inner in np.argwhere(np.ma.getmaskarray(values))[:1]:
+            raise DataError(f"{place((*where, *inner))}: {_one(name)} is masked; drop the row or repair it")
+    elif isinstance(values, list | tuple) and len(where) < DEEPEST and set(map(type, values)) - {float, int}:
+        for row, part in enumerate(values):
+            _refuse_masked(name, part, (*where, row))
 
 
 def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:

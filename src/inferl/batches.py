@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl.arrays import read
 from inferl.errors import ShapeError
 from inferl.rows import Bools, Integers
 
@@ -37,8 +38,8 @@ def count(batch: Any) -> int:
     (3, 0)
     """
     while isinstance(batch, dict | tuple):
-        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
-    array = np.asarray(batch)
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch), 0)
+    array = read("batches", batch)
     return len(array) if array.ndim else 0
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from inferl.algorithms import Algorithm
 from inferl.answers import Answer, answer
-from inferl.arrays import is_number, read, short
+from inferl.arrays import is_number, short
 from inferl.bootstrap import OnlineBootstrap
 from inferl.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.coordinates import MOST_SOLVED
@@ -154,6 +154,8 @@ class Evaluator:
                 "features or ratios have another shape than before: row numbers of a table or vectors, "
                 "one column of ratios or several; a stream keeps to one"
             )
+        if isinstance(data, Increments) and self._state.like is not None and data.form() != self._state.like.form():
+            raise ShapeError("increments keep to one number of terms, to dense or sparse ones, and to one damping")
         self._check_size(data)
         self._tiles.take(self._state, data)
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
@@ -177,26 +179,17 @@ class Evaluator:
         truncated: bool | None = None,
     ) -> None:
         """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
-        if self._state.diverged is not None or self._state.broken or len(self._observed) >= self._run:
+        if self._state.diverged is not None or self._state.broken or len(self._observed.rows) >= self._run:
             self._flush()
             self._refuse_after_divergence()
         # A cut is said by `last`; one that is said not to be a cut is out of the ordinary.
         plain = first is None and episode is None and (truncated is None or (truncated is False and last is not True))
         if plain and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
             return
-        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated}
-        rows = {name: None if flag is None else _row(name, flag) for name, flag in flags.items()}
-        self._take(
-            Transitions(
-                _row("features", features),
-                _row("rewards", reward),
-                _row("next_features", next_features),
-                _row("discounts", discount),
-                _row("ratios", ratio),
-                stream=_row("stream", stream),
-                **rows,
-            )
-        )
+        said = {"first": first, "last": last, "episode": episode, "truncated": truncated}
+        row: dict[str, Any] = {name: [flag] for name, flag in said.items() if flag is not None}
+        row |= {"features": [features], "rewards": [reward], "next_features": [next_features]}
+        self._take(Transitions(**row, discounts=[discount], ratios=[ratio], stream=[stream]))
 
     def until(
         self,
@@ -463,14 +456,9 @@ def _questions(width: Any, lower_above: Any, upper_below: Any, after: Any) -> di
     if all(bound is None for bound in asked.values()):
         raise SettingError("say when to stop: give width, lower_above or upper_below")
     for name, bound in (*((name, bound) for name, bound in asked.items() if bound is not None), ("after", after)):
-        if not is_number(bound) or np.isnan(bound):
+        if not (is_number(bound) and -np.inf <= bound <= np.inf):
             raise SettingError(f"{name} is {short(bound)}; give a number")
     return asked
-
-
-def _row(name: str, value: Any) -> Any:
-    """Make a column with one row of what was observed."""
-    return read(name, value)[None]
 
 
 def _beside(misfit: Misfit) -> str:

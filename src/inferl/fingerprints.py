@@ -17,7 +17,7 @@ FINISHER = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
-WHOLE = 1 << 64
+WHOLE, ONE = 1 << 64, np.uint64(1)
 BLOCK = 4096  # rows whose words stay in the cache
 
 Words = NDArray[np.uint64]
@@ -39,15 +39,15 @@ def fingerprints(
     """
     seen, more = list(outcomes), list(rest)
     keys = _keys(len(seen) + len(more) + 2)
-    totals = [0, 0]
+    first = second = 0
     for start in range(0, len(step), BLOCK):
         rows = slice(start, start + BLOCK)
-        words = _words(step[rows]) * keys[0] + _words(stream[rows]) * keys[1]
-        for number, columns in enumerate((seen, more)):
-            for column, key in zip(columns, keys[2 + number * len(seen) :], strict=False):
-                words += _words(column[rows]) * key
-            totals[number] += int(_spread(words).sum(dtype=np.uint64))
-    return totals[0] % WHOLE, totals[1] % WHOLE
+        columns = [_words(column[rows]) * key for column, key in zip((step, stream, *seen, *more), keys, strict=True)]
+        words = _spread(_sum(columns[: 2 + len(seen)]))
+        first += int(words.sum(dtype=np.uint64))
+        if more:  # the word of a row is the key of what else it holds
+            second += int(np.dot(words | ONE, _sum(columns[2 + len(seen) :])))
+    return first % WHOLE, (first + second) % WHOLE
 
 
 def combined(parts: Iterable[int]) -> int:
@@ -72,9 +72,15 @@ def _words(column: Any) -> Words:
     return np.asarray(np.einsum(f"z{axes},{axes}->z", bits, keys))
 
 
+def _sum(columns: list[Words]) -> Words:
+    total = columns[0]
+    for column in columns[1:]:
+        total += column
+    return total
+
+
 def _spread(words: Words) -> Words:
-    """Spread every bit over the word (splitmix64)."""
-    words = words.copy()
+    """Spread every bit over the word (splitmix64), in place."""
     for shift, factor in FINISHER:
         words ^= words >> shift
         words *= factor
@@ -85,4 +91,4 @@ def _spread(words: Words) -> Words:
 @cache
 def _keys(number: int) -> Words:
     """Odd words without a pattern, always the same."""
-    return _spread(np.arange(1, number + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+    return _spread(np.arange(1, number + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | ONE

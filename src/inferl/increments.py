@@ -207,6 +207,11 @@ class Increments(Rows):
             for i in np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[:1]:
                 raise DataError(f"row {i}: {name} is {sizes[i]}; it is finite and not negative")
 
+    def form(self) -> tuple[Any, ...]:
+        """What rows must have in common to be worked on together."""
+        entries = [x.index.shape[-1] if isinstance(x, Sparse) else 0 for x in (self.u, self.v)]
+        return (self.n_terms, *entries, self.damping.tobytes())
+
     def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
         """Cut out some terms and the coordinates that they speak of."""
         stop = offset + n_parameters

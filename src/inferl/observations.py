@@ -110,8 +110,10 @@ class Observations:
         row[: self.dimension] = features
         row[self.dimension :] = next_features
         # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
-        with np.errstate(all="ignore"):
+        try:
             return isfinite(row.dot(row))
+        except RuntimeWarning:  # where warnings are errors
+            return False
 
 
 def _listed(values: Any) -> Any:

@@ -55,6 +55,7 @@ class EvaluatorState:
     fingerprint: int = 0  # of all their columns
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
+    like: Increments | None = None  # no rows, of the form that a user's increments have
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
     broken: bool = False  # sums were left half-changed, as when memory runs out
 
@@ -105,6 +106,8 @@ class Tiles:
         draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
         draft.tabular = isinstance(data, Transitions) and data.tabular
         draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0
+        if isinstance(data, Increments) and draft.like is None:
+            draft.like = data[:0].copied()
         diverged, waiting = None, []
         with np.errstate(all="ignore"):  # where numbers overflow, a check says so
             draft.streams, steps = state.streams.place(data)

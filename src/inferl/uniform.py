@@ -41,7 +41,7 @@ def grown(information: Callable[[int], float], n: int, tuning_time: int) -> floa
     >>> grown(lambda n: float(n), 500, tuning_time=1000)
     0.5
     """
-    if not is_integer(tuning_time) or tuning_time < 1:
+    if not is_integer(tuning_time) or not 1 <= tuning_time < 2**63:
         raise SettingError(f"tuning_time is {short(tuning_time)}; it is a number of transitions, at least 1")
     tuned = information(int(tuning_time))
     if tuned <= 0:

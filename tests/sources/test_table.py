@@ -237,7 +237,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"features": "state"}, r"holds whole numbers: say n_states .* or give a list, \['state'\]"),
         ({"features": ["state"], "n_states": 4}, "one column that holds states; features names several"),
         ({"features": "patient"}, "row 1, column 'patient': 'a' is not a finite number"),
-        ({"n_states": 0}, "at least one state"),
+        ({"n_states": 0}, "n_states is 0"),
         ({"discount": 0.0}, r"discount is 0.0; it lies in \(0, 1\]"),
         ({"discount": 1.0, "terminated": None}, "finite only if episodes terminate, and no column says where"),
         ({"episodes_end": True, "episode": None}, "episodes_end needs the column of the episodes"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, count, transitions_of
-from inferl.arrays import short
+from inferl.arrays import is_integer, short
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.increments import FieldFunction, FieldIncrements, Increments
 from inferl.invariants import demand
@@ -65,7 +65,8 @@ class Field(Algorithm):
         super().__post_init__()
         if not callable(self.function):
             raise SettingError(f"the function of Field is {short(self.function)}, which cannot be called")
-        object.__setattr__(self, "n_features", count(self.n_features or self.dimension, "Field"))
+        unsaid = is_integer(self.n_features) and self.n_features == 0
+        object.__setattr__(self, "n_features", self.dimension if unsaid else count(self.n_features, "Field"))
 
     @property
     def affine(self) -> bool:

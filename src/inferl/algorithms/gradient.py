@@ -6,6 +6,7 @@ and theta solves the equation of TD(0), which is what least squares works on.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtra
 
 __all__ = ["GTD", "GTD2", "TDC"]
 
-SMALLEST, LARGEST = np.finfo(np.float64).tiny, np.finfo(np.float64).max
+SMALLEST, LARGEST = sys.float_info.min, sys.float_info.max
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ def draw(probabilities: Floats, uniforms: Floats) -> Any:
     >>> draw(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.2, 0.2]))
     array([0, 1])
     """
+    if len(probabilities) != len(uniforms):
+        raise ShapeError(f"there are probabilities for {len(probabilities)} observations, not {len(uniforms)}")
     return np.sum(cuts(probabilities) <= uniforms[:, None], axis=1)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import EllipsisType
 
+from inferl.arrays import short
 from inferl.errors import SettingError
 
 __all__ = ["CONVENTIONS", "Column", "Columns", "resolve"]
@@ -121,7 +122,7 @@ def _recognised(available: Sequence[str]) -> dict[str, str]:
 
 def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
     many = ("target_probability", "target_log_probability", "ratio")
-    if value is None or value == "" or value == []:
+    if value is None or (isinstance(value, str | list) and not value):
         return () if role in many else None
     if isinstance(value, str):
         return (value,) if role in many else value
@@ -129,7 +130,7 @@ def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
         names = tuple(value)
         if all(isinstance(name, str) for name in names):
             return names
-    raise SettingError(f"{role} is {value!r}; expected the name of a column")
+    raise SettingError(f"{role} is {short(value)}; expected the name of a column")
 
 
 def _settle_ratios(

@@ -62,7 +62,15 @@ def damage(where: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise DataError(f"{where}: it claims to hold more than there is memory for; it is damaged") from None
-    except (import_pyarrow().ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
+    except (
+        import_pyarrow().ArrowException,
+        OSError,
+        EOFError,
+        ValueError,
+        LookupError,
+        TypeError,
+        OverflowError,
+    ) as error:
         words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DataError(f"{where}: {words}; it is damaged or cut off: write it anew") from None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl.arrays import as_count, is_number, short
 from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.invariants import COUNT, bounds, demand
 from inferl.sources.logs.admission import admit
@@ -24,7 +25,7 @@ from inferl.sources.logs.ratios import Law, RatioReader, TargetPolicy, as_policy
 from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
-from inferl.sources.steps import limit_ends
+from inferl.sources.steps import check_discount, limit_ends
 from inferl.transitions import Transitions
 
 __all__ = ["Progress", "Table", "table"]
@@ -375,14 +376,13 @@ def table(
     (array([1.]), 1)
     """
     import_pyarrow()
-    if not 0 < discount <= 1:
-        raise SettingError(f"discount is {discount}; it lies in (0, 1], because 0 marks the end of an episode")
-    if n_states is not None and n_states < 1:
-        raise SettingError(f"n_states is {n_states}; a table has at least one state")
-    if clip is not None and not clip > 0:
-        raise SettingError(f"clip is {clip}; it must be positive")
-    if skip_bad < 0 or batch < 1:
-        raise SettingError(f"skip_bad is {skip_bad} and batch is {batch}; they are at least 0 and 1")
+    discount = check_discount(discount)
+    if n_states is not None:
+        as_count("n_states", n_states, 1)
+    if clip is not None and not (is_number(clip) and clip > 0):
+        raise SettingError(f"clip is {short(clip)}; it must be positive")
+    as_count("skip_bad", skip_bad, 0)
+    as_count("batch", batch, 1)
     policy = as_policy(target_probability)
     wanted: dict[str, object] = {
         "features": features,
@@ -401,4 +401,4 @@ def table(
         "ratio": ratio,
     }
     flags = episodes_end, interleaved, gaps, limit_ends(time_limit, discount)
-    return Table(source, wanted, policy, n_states, float(discount), clip, *flags, skip_bad, batch)
+    return Table(source, wanted, policy, n_states, discount, clip, *flags, skip_bad, batch)
