@@ -52,7 +52,11 @@ class Columns:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize("log", ["log.csv", b"log.csv", Path("log.csv"), Columns(), {"reward": [1.0]}], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "log",
+    ["log.csv", b"log.csv", Path("log.csv"), Columns(), {"reward": [1.0]}],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_log_is_read_by_a_table(log: Any) -> None:
     evaluator = inferl.Evaluator(inferl.TD(2))
     for use in (evaluator.update, lambda data: next(evaluator.until(data, 0, width=1.0))):
@@ -109,6 +113,20 @@ def test_starts_that_a_source_will_observe_are_a_target(seen: int) -> None:
     assert evaluator.n < 20_000
     with pytest.raises(TargetError, match="no episode has begun"):
         evaluator.interval(lake(discount=0.9).start())
+
+
+def test_starts_that_a_log_will_show_are_a_target() -> None:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"s": rng.integers(2, size=4000), "reward": rng.random(4000), "id": np.arange(4000) // 4})
+    log = inferl.sources.table(
+        frame, features="s", n_states=2, episode="id", discount=0.9, episodes_end=True, batch=500
+    )
+    evaluator = inferl.Evaluator(inferl.TD(2))
+    for _ in evaluator.until(log, log.start(), width=0.5):
+        pass
+    assert evaluator.interval(log.start(), kind="anytime").width <= 0.5
+    assert 1000 <= evaluator.n < 4000
 
 
 def test_until_is_refused_when_it_is_called() -> None:

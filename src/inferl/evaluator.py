@@ -161,9 +161,7 @@ class Evaluator:
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
         unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
         if isinstance(data, Transitions) and columns == 1 and unlimited and not self.algorithm.checks_rows:
-            streams = self._state.streams
-            if len(self._observed.known) < len(streams):
-                self._observed.known = dict.fromkeys(streams.label.tolist(), tabular)
+            self._observed.tabular = tabular
 
     def observe(
         self,

@@ -57,6 +57,7 @@ def merge(*evaluators: Evaluator) -> Evaluator:
     state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
     state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))
     state.fingerprint = combined([part.fingerprint for part in parts])
+    state.outcomes = combined([part.outcomes for part in parts])
     completed = state.streams.completed.copy()
     completed[0] += sum(int(part.streams.completed.sum()) for part in parts[1:])
     state.streams = replace(state.streams, n=sum(part.streams.n for part in parts), completed=completed)

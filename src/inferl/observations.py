@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from inferl.transitions import Transitions
+from inferl.transitions import MOST_STREAM, Transitions
 
 __all__ = ["Observations"]
 
@@ -24,13 +24,13 @@ NUMBERS = INTEGERS | {float, np.float64, np.float32}
 class Observations:
     """Ordinary steps that wait to become a chunk, at most `room` of them.
 
-    Ordinary: valid values, features of the kind seen before, a known stream, and no explicit `first` or `episode`.
+    Ordinary: valid values, features of the kind seen before, and no explicit `first` or `episode`.
     """
 
     def __init__(self, dimension: int, room: int) -> None:
         self.dimension = dimension
         self.room = room
-        self.known: dict[int, bool] = {}  # stream -> whether its features are tabular
+        self.tabular: bool | None = None  # whether features are row numbers; None: no step is ordinary yet
         self.rows: list[tuple[Any, ...]] = []
         self._shape = (dimension,)
         self._vectors = np.zeros((0, 2 * dimension))  # features and next features, where they are vectors
@@ -51,8 +51,8 @@ class Observations:
         """Remember a step, and say so; False if it is not an ordinary one."""
         if not (type(stream) in INTEGERS and type(reward) in NUMBERS and type(discount) in NUMBERS):
             return False
-        tabular = self.known.get(stream)
-        if tabular is None or type(ratio) not in NUMBERS:
+        tabular = self.tabular
+        if tabular is None or type(ratio) not in NUMBERS or not 0 <= stream <= MOST_STREAM:
             return False
         if not (0.0 <= discount <= 1.0 and -inf < reward < inf and 0.0 <= ratio < inf):
             return False
@@ -79,7 +79,7 @@ class Observations:
     def chunk(self) -> Transitions:
         """Gather the steps into a chunk."""
         features, rewards, next_features, discounts, ratios, last, stream = zip(*self.rows, strict=True)
-        tabular = self.known[stream[0]]
+        tabular = self.tabular
         vectors, d = self._vectors[: len(self.rows)], self.dimension
         ends, goes_on = np.array(last, np.bool_), np.array(discounts, np.float64)
         return Transitions.of_checked(

@@ -13,10 +13,10 @@ from inferl.arrays import as_array, as_floats, is_integer, place, read, short
 from inferl.errors import ContradictionError, DataError, ShapeError
 from inferl.rows import Bools, Floats, Integers, Rows
 
-__all__ = ["Transitions"]
+__all__ = ["MOST_STREAM", "Transitions"]
 
 _MOST_LABEL = 2**63 - 1
-_MOST_STREAM = 2**32 - 1  # a stream's label is one word of the random counter
+MOST_STREAM = 2**32 - 1  # a stream's label is one word of the random counter
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Transitions(Rows):
             "first": None if first is None else _flags("first", first, n),
             "last": ends,
             "episode": None if episode is None else _labels("episode", episode, n, _MOST_LABEL),
-            "stream": _labels("stream", stream, n, _MOST_STREAM),
+            "stream": _labels("stream", stream, n, MOST_STREAM),
             "truncated": limited,
         }
         for name, value in columns.items():

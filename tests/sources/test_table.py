@@ -430,7 +430,9 @@ def test_another_log_cannot_be_resumed(form: str, tmp_path: Path) -> None:
 def test_nothing_is_known_before_a_log_is_read() -> None:
     source = table(pa.table(LOG).slice(0, 0), features=["pulse"])
     with pytest.raises(SettingError, match="has not been read yet"):
-        source.start()
+        _ = source.progress
+    with pytest.raises(TargetError, match="no episode has begun"):
+        np.asarray(source.start())
     assert list(source) == []
     with pytest.raises(TargetError, match="no episode has begun"):
         np.asarray(source.start())

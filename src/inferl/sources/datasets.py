@@ -109,7 +109,7 @@ class MinariDataset:
 
     def start(self) -> Starts:
         """Return the mean features of the episode starts read so far: a target, for the observed starts."""
-        return self.progress[1].of(lambda: self.progress[1])
+        return self.progress[1].of(self.start)
 
     def resume(self, progress: tuple[int, Starts]) -> MinariDataset:
         """Return the same dataset, to be read from a position on."""

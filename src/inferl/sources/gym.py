@@ -150,7 +150,7 @@ class Rollout:
         >>> np.asarray(source.start()).nonzero()[0].tolist()
         [36]
         """
-        return self._starts.of(lambda: self._starts)
+        return self._starts.of(self.start)
 
     @property
     def endless(self) -> bool:

@@ -215,7 +215,7 @@ class Table:
 
     def start(self) -> Starts:
         """Return the mean features of the episode starts read so far: a target, for the observed starts."""
-        return self.progress.starts
+        return (self.progress.starts if self._now else Starts()).of(self.start)
 
     @property
     def name(self) -> str:
