@@ -130,7 +130,7 @@ def samples() -> dict[str, Sample]:
         own = Increments.dense(np.eye(2) + 0.1 * rng.normal(size=(90, 2, 2)), rng.normal(size=(90, 2)))
         found["linear"] = Sample(_saved(Evaluator(Linear(2)).update(own), folder), own, np.eye(2)[0])
         found["run of a log"] = Sample(_saved(_run_of_a_log(), folder), table[:150], None, is_run=True)
-        run = Run(Evaluator(DoublyRobust(3)), "rollout", {"env": "none", "seed": 1, "env_option": ("a=1",)})
+        run = Run(Evaluator(DoublyRobust(3)), "rollout", {"env": "none", "seed": 1}, provenance={"begun": "now"})
         run.take(dense)
         found["run"] = Sample(_saved(run, folder), dense[:150], None, is_run=True)
     return found
@@ -144,7 +144,7 @@ def _run_of_a_log() -> Run:
     rng = np.random.default_rng(0)
     columns = {"s": rng.integers(5, size=300), "reward": rng.normal(size=300), "terminated": rng.random(300) < 0.1}
     log = table(pa.table(columns), features="s", n_states=5, batch=100)
-    run = Run(Evaluator(TD(5)), "evaluate", {"file": "log.parquet", "features": "s", "n_states": 5})
+    run = Run(Evaluator(TD(5)), "evaluate", {"file": "log.parquet", "features": "s", "n_states": 5}, provenance={})
     for chunk in log:
         run.take(chunk, log.progress, log.start())
     return run

@@ -319,6 +319,17 @@ def test_what_grows_when_it_is_unpacked_is_refused(path: Path) -> None:
         read_checkpoint(path, ())
 
 
+def test_a_length_that_the_directory_claims_is_not_asked_for(path: Path) -> None:
+    """Two gigabytes would be made before the end of the file is seen."""
+    write_checkpoint(path, np.zeros(3))
+    damaged = bytearray(path.read_bytes())
+    entry = damaged.index(b"PK\x01\x02")  # the first of the directory; its length in the archive is at 20
+    damaged[entry + 20 : entry + 24] = (2**31 - 2).to_bytes(4, "little")
+    path.write_bytes(damaged)
+    with pytest.raises(CheckpointCorruptError, match="is compressed, too long, or there twice"):
+        read_checkpoint(path, ())
+
+
 def test_truth_values_are_true_or_false(path: Path) -> None:
     """Compiled code may do anything with a third value."""
     write_checkpoint(path, np.array([True, False]))

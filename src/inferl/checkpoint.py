@@ -23,7 +23,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, BinaryIO, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -71,8 +71,9 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
 def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind: Any = Any) -> Any:
     """Read what `write_checkpoint` wrote; `classes` are those it may contain, `kind` is the type of the whole."""
     known = {cls.__name__: cls for cls in classes}
-    with refused(path), Path(path).open("rb") as file:
-        arrays = _members(file)
+    content = Path(path).read_bytes()
+    with refused(path):
+        arrays = _members(content)
         header = json.loads(arrays["header"].tobytes().decode())
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise CheckpointCorruptError("it is a NumPy archive of something else")
@@ -81,10 +82,10 @@ def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind:
             raise CheckpointCorruptError("its checksum is not that of its content")
         del arrays["header"]
         _check_root(path, header["content"], kind)
-        content = _decoded(header["content"], arrays, known)
-        if arrays or not fits(content, kind):
+        whole = _decoded(header["content"], arrays, known)
+        if arrays or not fits(whole, kind):
             raise CheckpointCorruptError(f"{', '.join(arrays) or 'its content'} does not belong there")
-        return content
+        return whole
 
 
 @contextmanager
@@ -92,9 +93,7 @@ def refused(path: str | os.PathLike[str]) -> Iterator[None]:
     """Whatever goes wrong while a file is read is the fault of the file, and is said of it."""
     try:
         yield
-    except (FileNotFoundError, IsADirectoryError, PermissionError, MemoryError):
-        raise
-    except (CheckpointVersionError, CheckpointMismatchError):
+    except (CheckpointVersionError, CheckpointMismatchError, MemoryError):
         raise
     except Exception as error:
         raise CheckpointCorruptError(
@@ -105,15 +104,16 @@ def refused(path: str | os.PathLike[str]) -> Iterator[None]:
 # Bytes and arrays.
 
 
-def _members(file: BinaryIO) -> dict[str, Array]:
+def _members(content: bytes) -> dict[str, Array]:
     """Read all arrays of an archive; sizes are believed as far as there are bytes."""
-    left = os.fstat(file.fileno()).st_size
+    left = len(content)
     arrays: dict[str, Array] = {}
-    with zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for member in archive.infolist():
             left -= member.file_size
             name = member.filename.removesuffix(".npy")
-            if left < 0 or member.compress_type != zipfile.ZIP_STORED or name in arrays:
+            stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+            if left < 0 or not stored or name in arrays:
                 raise CheckpointCorruptError(f"{member.filename} is compressed, too long, or there twice")
             arrays[name] = _array(name, archive.read(member))
     return arrays
