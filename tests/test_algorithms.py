@@ -412,3 +412,13 @@ def test_the_average_reward_allows_for_dependence() -> None:
 def test_the_average_reward_satisfies_the_contract(tabular: bool) -> None:
     data = small_problem().sample(400, seed=1, tabular=tabular)
     check_algorithm(AverageReward(4 if tabular else 2), data.with_ratios(np.ones(400)))
+
+
+def test_a_window_longer_than_every_episode_costs_nothing() -> None:
+    """It is the return of the episode, however long the window is said to be."""
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(101, 2))
+    data = Transitions(phi[:-1], rng.normal(size=100), phi[1:], np.tile([0.9, 0.9, 0.9, 0.0], 25))
+    long, endless = (Evaluator(NStepTD(2, n=n)).update(data).interval([1.0, 0.0]) for n in (4, 2**40))
+    assert str(long) == str(endless)
+    assert long.estimate == endless.estimate

@@ -133,7 +133,7 @@ class NStepTD(Algorithm):
         start = np.flatnonzero(full)
         data = transitions_of(steps)
         ratio, discount, reward = np.ones(len(start)), np.ones(len(start)), np.zeros(len(start))
-        for i in range(self.n):
+        for i in range(int(np.max(end[start] - start, initial=-1)) + 1):  # the longest window; n may be endless
             inside = start + i <= end[start]
             row = order[np.minimum(start + i, len(order) - 1)]
             reward += np.where(inside, discount * data.rewards[row], 0.0)
