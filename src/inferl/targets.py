@@ -61,9 +61,9 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
         if target[0] != "value" or not isinstance(algorithm, DoublyRobust):
             raise TargetError(f"target is {target!r:.80}; ('value', c) has mean features c, and is for DoublyRobust")
-        given = as_targets(_array(target[1]), algorithm, tabular, whole=False)
+        given = as_targets(_array("mean features", target[1]), algorithm, tabular, whole=False)
         return Targets(given.rows + names["gap"], given.single, "known start")
-    array = _array(target)
+    array = _array("target", target)
     if array.ndim == 0:
         if not np.issubdtype(array.dtype, np.integer):
             raise TargetError(f"target {target!r:.80} is neither the number of a state nor a vector of features")
@@ -83,8 +83,8 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     return Targets(rows, array.ndim == 1, "parameters")
 
 
-def _array(target: Any) -> NDArray[Any]:
+def _array(name: str, values: Any) -> NDArray[Any]:
     try:
-        return as_array("target", target)
+        return as_array(name, values)
     except InputError as error:
         raise TargetError(str(error)) from None
