@@ -30,6 +30,7 @@ class Table(Policy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = Table([[0.5, 0.5], [0.0, 1.0]])
     >>> policy
     Table(2 states, 2 actions)
@@ -97,6 +98,7 @@ class Probabilities(Policy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = Probabilities(lambda pole: [0.9, 0.1] if pole[2] < 0 else [0.1, 0.9])
     >>> policy(np.array([0.0, 0.0, 0.2, 0.0]), 0.5)
     np.int64(1)
@@ -137,6 +139,7 @@ class Deterministic(Policy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = Deterministic(lambda observation: observation % 4)
     >>> policy(7, 0.5), policy.batch(np.array([7, 8]), np.zeros(2))
     (3, array([3, 0]))
