@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import manyparts_page
 import trust_page
 import value_page
 
@@ -143,7 +144,8 @@ def page(results: Path = RESULTS) -> str:
     trust = [results / f"{name}.json" for name in ("trust", "closer", "rules", "rare", "series")]
     if all(path.exists() for path in trust):
         parts += trust_page.sections(*(json.loads(path.read_text()) for path in trust))
-    for name, sections in (("spine", spine_sections), ("method", method_sections)):
+    later = {"manyparts": manyparts_page.sections, "spine": spine_sections, "method": method_sections}
+    for name, sections in later.items():
         path = results / f"{name}.json"
         if path.exists():
             parts += sections(json.loads(path.read_text()))

@@ -1,6 +1,6 @@
 """Where may an interval be trusted? Coverage against exact truth: problems x methods x lengths.
 
-    python validity/trust.py [--quick] [--processes 2] [--seed 58000]
+    python validity/trust.py [--quick] [--processes 2] [--seed 81000]
 
 All intervals are at 95 %. Coverage at fixed lengths, with what the checks said; anytime intervals under 100 looks;
 differences of two policies; bands over all states. Writes validity/results/trust.json (trust-quick.json); stopped and
@@ -36,7 +36,7 @@ from problems import PROBLEMS, problem
 from scipy.special import ndtri
 from study import Result, clopper_pearson, provenance, repeat, write_results
 
-SEED = 58_000
+SEED = 81_000
 TRUSTED, DOUBTFUL = 250, 50  # relaxation times
 PARTS = {
     # longest first, so that processes end together: function, repeats, repeats in one job, longest stream

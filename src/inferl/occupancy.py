@@ -22,6 +22,7 @@ import numpy as np
 from inferl.invariants import COUNT, bounds, shapes
 from inferl.rows import Floats, InPlace, Integers, lengthened
 from inferl.streams import Clock
+from inferl.stretches import MOST as MOST_PIECES
 from inferl.stretches import Stretches
 from inferl.vectors import Sparse, Vectors
 
@@ -31,7 +32,6 @@ MOST = 32  # stretches that are complete
 FEWEST = 8  # stretches from which the variance between them is taken
 SHORTEST = 8  # steps of a stretch
 SEEN = 64  # steps of a stretch that are looked at, at most
-FEW = 256  # short streams that are told apart after a merge
 
 
 @dataclass(eq=False)
@@ -175,9 +175,9 @@ class Occupancy(InPlace):
             known += int(owner.max(initial=-1)) + 1
         stretches = Stretches.joined([piece for piece, _ in pieces], most=sum(len(owner) for owner in owners))
         new.ended, new.owner = _coarse(stretches, np.concatenate(owners))
-        if len(new.owner) > FEW:  # streams that are shorter than that, each of them whole
-            new.ended = Stretches.joined([new.ended], most=FEW)
-            new.owner = np.arange(FEW)
+        if len(new.owner) > MOST_PIECES:  # mostly streams that are shorter than that, each of them whole
+            new.ended = Stretches.joined([new.ended])
+            new.owner = np.arange(MOST_PIECES)
         new.total = np.sum([part.total for part in parts], axis=0)
         new.squares = np.sum([part.squares for part in parts], axis=0)
         new.seen = sum(part.seen for part in parts)
