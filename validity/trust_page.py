@@ -83,7 +83,8 @@ The mean of plain series. A slow part (relaxation time 100 steps) under noise, o
 as long as blocks in which it would show are few, it looks like noise, and the interval is far too narrow. At 50
 relaxation times (5 000 steps) it is a few points short, as it is in the table above. Where sums take back what came
 before, the variance falls with the length of blocks; that is followed as far as it is beyond noise. Until then the
-interval is too wide, and a little so afterwards. *Width* is the median over that of the interval with the scatter of the runs.
+interval is too wide, and a little so afterwards. *Width* is the median over that of the interval with the scatter of
+the runs.
 """
 
 RULE = """\
