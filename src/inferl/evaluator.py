@@ -72,6 +72,11 @@ class Evaluator:
     threads
         Threads that share the replicas of a bootstrap; the numbers do not depend on it.
 
+    Notes
+    -----
+    An evaluator is not for two threads at once. Put a lock around one that threads share, also around what only asks:
+    asking works on the steps that were observed one by one. Or give each thread its own, and `merge` them.
+
     Examples
     --------
     A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:

@@ -1,4 +1,4 @@
-"""Multipliers: the random weights W of the bootstrap, a pure function of (seed, stream, replica, tick).
+"""Multipliers: the random weights W of the bootstrap, a pure function of (seed, slot, replica, tick).
 
 A law says how a random word becomes a multiplier of mean 1; a clock says when a new one is drawn. The map from words to
 multipliers is part of the checkpoint format (`LAYOUT`): changing it changes everybody's numbers.
@@ -115,7 +115,7 @@ class Multipliers:
         return clock.step if self.clock == "step" else clock.episode
 
     def draw(self, seed: int, tick: Integers, stream: Integers, replica: Integers) -> Floats:
-        """Draw the multipliers of rows (T,) for replicas (B,): (B, T).
+        """Draw the multipliers of rows (T,), whose streams are told by their slots, for replicas (B,): (B, T).
 
         >>> rows = np.arange(3)
         >>> Multipliers("two-point").draw(0, tick=rows, stream=0 * rows, replica=np.arange(2))
