@@ -230,3 +230,22 @@ def test_streams_of_one_evaluator_and_merged_ones_agree() -> None:
         lengths = [c.value for e in (together, merged) for c in e.report(0).checks if c.name == "length"]
         assert lengths[0] is not None
         assert lengths[1] == pytest.approx(lengths[0], rel=0.3)
+
+
+@pytest.mark.parametrize("steps", [100, 128])
+def test_whole_streams_are_the_longest_blocks(steps: int) -> None:
+    """Streams that differ by nothing but their means, which blocks within a stream about a mean of its own do not show.
+
+    128 is the length of a dyadic block too.
+    """
+    rng = np.random.default_rng(1)
+    parts = rng.normal(size=(40, 1)) + 0.1 * rng.normal(size=(40, steps))
+    rows = replace(of_rewards(parts.T.reshape(-1)), stream=np.tile(np.arange(40), steps))
+    evaluator = Evaluator(TD(1)).update(rows)
+    report = evaluator.report(0)
+    assert report.interval.standard_error == pytest.approx(parts.mean(axis=1).std(ddof=1) / np.sqrt(40), rel=0.05)
+    (dependence,) = (check for check in report.checks if check.name == "dependence")
+    if steps == 100:
+        assert f"whole streams of {steps} steps" in dependence.words
+    band = evaluator.interval(np.ones((2, 1)), kind="simultaneous")  # twice the same: no wider than one
+    assert band.width == pytest.approx(evaluator.interval(np.ones((2, 1)), kind="normal").width, rel=1e-6)

@@ -253,12 +253,13 @@ class EpisodeSums(InPlace):
 class Levels(NamedTuple):
     """Variance rates seen at each block length, and how much the answer for each of k targets rests on each."""
 
-    length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams, where they are used
+    length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams
     rate: Floats  # (J, k) v_j
     blocks: Integers  # (J,) number of blocks at each level
     freedom: Floats  # (J,)
     share: Floats  # (levels in use, k), of each target adding up to 1
     effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
+    final: bool  # the last level is that of whole streams
 
     @property
     def main(self) -> Integers:
@@ -335,7 +336,7 @@ def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tupl
     shown = 1 if single else len(rate)
     variance, degrees, share = long_run(rate[:shown], freedom[:shown], final=among and not single)
     error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
-    return Levels(length, rate, blocks, freedom, share, effective), error, degrees
+    return Levels(length, rate, blocks, freedom, share, effective, among), error, degrees
 
 
 def _slowness(single: Floats, long: Floats) -> float:

@@ -401,14 +401,14 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     name = "dependence"
     if isinstance(reading, ScoreBlocks):
         blocks, rate, unit = reading.blocks, reading.rate(), "steps"
-        length = 2.0 ** np.arange(len(blocks))
+        length, final = 2.0 ** np.arange(len(blocks)), False
         noisy: Bools | bool = True
         many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
     elif reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept")
     else:
         blocks, rate, unit = reading.levels.blocks, reading.levels.rate, reading.unit
-        length = reading.levels.length
+        length, final = reading.levels.length, reading.levels.final
         noisy, many = reading.standard_error > 0, 3.0
     if not len(blocks) or blocks[0] < FEWEST_BLOCKS:
         return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {unit} so far")
@@ -418,7 +418,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     excess = ratio / (1 + many / np.sqrt(2 * blocks[heard]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     value = float(ratio[worst])
-    what = "blocks" if length[worst[0]] == 2 ** worst[0] else "whole streams"
+    what = "whole streams" if final and worst[0] == len(length) - 1 else "blocks"
     seen = f"{what} of {length[worst[0]]:.0f} {unit} show a standard error {value:.2f} times that of single {unit}"
     if worst[0] == 0:
         seen = f"no longer blocks show a larger standard error than single {unit}"

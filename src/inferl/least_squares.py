@@ -210,8 +210,9 @@ class LeastSquares:
         together: tuple[Floats, ...] = ()
         if jointly:
             longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
-            dyadic = longest if levels.length[longest] == 2**longest else None
-            together = tuple(correlation(scores, along, level) for level in dict.fromkeys((0, dyadic)))
+            whole = levels.final and longest == len(levels.length) - 1
+            among = dict.fromkeys((0, None if whole else longest))
+            together = tuple(correlation(scores, along, level) for level in among)
         return LeastSquaresReading(
             estimate=estimate,
             standard_error=error,
