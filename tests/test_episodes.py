@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inferl
-from inferl import TD, DoublyRobust, Evaluator, Transitions, merge
+from inferl import TD, DoublyRobust, Evaluator, LeastSquares, Transitions, merge
 from inferl.diagnostics import Check, Misfit, Report, features
 from inferl.episodes import EpisodeSummary
 from inferl.streams import Streams
@@ -220,3 +220,20 @@ def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float,
     assert found.failed == bool(alarm)
     assert alarm in found.words
     assert not features(misfit, beyond=0.0).failed  # the value does not rest on them
+
+
+def test_open_episodes_count_as_far_as_they_have_come() -> None:
+    """200 environments side by side; nearly all episodes are open when the interval is read."""
+    n_streams, steps, errors, estimates = 200, 50, [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = n_streams * steps
+        state, reward = rng.integers(2, size=n), rng.normal(size=n)
+        last = rng.random(n) < 0.003
+        data = Transitions(
+            state, reward + state, rng.integers(2, size=n), np.where(last, 0.0, 0.5), stream=np.arange(n) % n_streams
+        )
+        interval = Evaluator(TD(2), LeastSquares("episode")).update(data).interval(0)
+        errors.append(float(interval.standard_error))
+        estimates.append(float(interval.estimate))
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(estimates, ddof=1), rel=0.3)

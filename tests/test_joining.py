@@ -249,3 +249,51 @@ def test_whole_streams_are_the_longest_blocks(steps: int) -> None:
         assert f"whole streams of {steps} steps" in dependence.words
     band = evaluator.interval(np.ones((2, 1)), kind="simultaneous")  # twice the same: no wider than one
     assert band.width == pytest.approx(evaluator.interval(np.ones((2, 1)), kind="normal").width, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_streams", [4000, 5000])
+def test_streams_that_return_are_known_again(n_streams: int) -> None:
+    """Users with an effect of their own, visited in turn for one step; their slots have long been taken by others."""
+    rng = np.random.default_rng(2)
+    effects = rng.normal(size=n_streams)
+    visits = np.tile(np.arange(n_streams), 6)
+    rewards = effects[visits] + 0.1 * rng.normal(size=len(visits))
+    evaluator = Evaluator(TD(1)).update(replace(of_rewards(rewards), stream=visits))
+    assert evaluator.interval(0).standard_error == pytest.approx(1 / np.sqrt(n_streams), rel=0.1)
+
+
+def test_labels_of_any_size_are_streams() -> None:
+    parts = np.random.default_rng(3).normal(size=(50, 1)) + np.zeros((50, 40))
+    found = []
+    for label in (np.arange(50), 10**9 + 4096 * np.arange(50), 2**32 - 1 - np.arange(50)):
+        rows = replace(of_rewards(parts.T.reshape(-1)), stream=np.tile(label, 40))
+        found.append(float(Evaluator(TD(1)).update(rows).interval(0).standard_error))
+    assert found == pytest.approx([parts.std(ddof=1) / np.sqrt(50)] * 3, rel=0.15)
+
+
+@pytest.mark.parametrize("n_streams", [2, 3, 5])
+def test_a_few_streams_that_differ_are_told(n_streams: int) -> None:
+    rng = np.random.default_rng(4)
+    for apart, expected in ((0.0, "passed"), (1.0, "failed")):
+        parts = apart * np.arange(n_streams)[:, None] + rng.normal(size=(n_streams, 1000))
+        merged = inferl.merge(*(Evaluator(TD(1)).update(of_rewards(part)) for part in parts))
+        (check,) = (check for check in merged.report(0).checks if check.name == "dependence")
+        assert check.status == expected
+
+
+def test_a_part_that_has_not_answered_yet_may_come_first() -> None:
+    """Five-step TD has rows, and no increments of them."""
+    algorithm = inferl.NStepTD(4, 5)
+    data = [PROBLEM.sample(n, seed=n, tabular=True) for n in (3, 300, 400)]
+    for blocks in ("dyadic", "episode"):
+        parts = [
+            Evaluator(algorithm, LeastSquares(blocks)).update(
+                part[: np.flatnonzero(part.last)[-1] + 1] if len(part) > 3 else part
+            )
+            for part in data
+        ]
+        first, last = inferl.merge(*parts), inferl.merge(*parts[::-1])
+        assert first.interval(0).standard_error == pytest.approx(last.interval(0).standard_error, rel=1e-3)
+        assert type(cast(LeastSquaresState, first.settled().method).current) is type(
+            cast(LeastSquaresState, last.settled().method).current
+        )

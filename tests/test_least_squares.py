@@ -182,9 +182,10 @@ def test_episode_blocks_are_the_formula() -> None:
     u = data.ratios[:, None] * phi
     f = u * ((data.rewards - dphi @ theta) / np.sqrt(1 - leverage(u, dphi)))[:, None]
     ends = np.flatnonzero(data.last) + 1
-    g = np.array([part.sum(axis=0) for part in np.split(f, ends)[: len(ends)]])
+    g = np.array([part.sum(axis=0) for part in np.split(f, ends)])
+    assert not data.last[-1]  # the last episode is open, and counts as far as it has come
     along = g @ np.linalg.solve(a.T, PROBLEM.features[0])
-    e = len(ends)
+    e = len(g)
     squares = e * np.sum((along - along.mean()) ** 2) / (e - 1)
     assert evaluator.interval(PROBLEM.features[0]).standard_error == pytest.approx(np.sqrt(squares), rel=1e-9)
 

@@ -201,7 +201,8 @@ class EpisodeSums(InPlace):
     """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they close.
 
     Pairs tell whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
-    its first scores were taken at the pilot before, which is better than to leave long episodes out.
+    its first scores were taken at the pilot before, which is better than to leave long episodes out. At a reading open
+    episodes are blocks too, as far as they have come: the estimate has seen them.
     """
 
     cascade: Cascade  # of one stream, whose rows are the episodes
@@ -221,8 +222,31 @@ class EpisodeSums(InPlace):
 
     @property
     def moments(self) -> Moments:
-        """Moments of single episodes, of pairs, and so on."""
+        """Moments of single episodes that have ended, of pairs, and so on."""
         return self.cascade.moments
+
+    @property
+    def open(self) -> Floats:
+        """Sums of the episodes that are open, (m, p)."""
+        return np.asarray(self.sum[self.episode > 0])
+
+    @property
+    def begun(self) -> int:
+        """Number of episodes, open ones included."""
+        return self.closed + int(np.count_nonzero(self.episode))
+
+    def ended(self) -> EpisodeSums:
+        """Return the same with all episodes ended where they are."""
+        cascade, open = self.cascade.copy(), self.open
+        cascade.add(open, np.zeros(len(open), np.int64))
+        return EpisodeSums(cascade, np.zeros_like(self.sum), np.zeros_like(self.episode), self.begun)
+
+    def so_far(self) -> Moments:
+        """Moments of the open episodes."""
+        open = self.open
+        moments = Moments.empty(1, open.shape[1], gather=max(len(open), 1))
+        moments.gathered[0, : len(open)], moments.waiting[0] = open, len(open)
+        return moments
 
     def next_epoch(self, n_levels: int) -> EpisodeSums:
         """Start an epoch with new moments; open episodes go on."""
@@ -260,6 +284,7 @@ class Levels(NamedTuple):
     share: Floats  # (levels in use, k), of each target adding up to 1
     effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
     final: bool  # the last level is that of whole streams
+    between: Floats  # (k,) standard errors by which a few streams differ more than this explains; 0 if they are a level
 
     @property
     def main(self) -> Integers:
@@ -335,8 +360,13 @@ def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tupl
     effective = n / _slowness(scores.spread(0), scores.spread(top))
     shown = 1 if single else len(rate)
     variance, degrees, share = long_run(rate[:shown], freedom[:shown], final=among and not single)
+    between = np.zeros(len(influence))
+    if wholes is not None and not among and wholes.freedom >= 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.log(wholes.rate(n * influence) / variance) / np.sqrt(2 / (wholes.freedom + 1))
+        between = np.where(variance > 0, excess, 0.0)
     error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
-    return Levels(length, rate, blocks, freedom, share, effective, among), error, degrees
+    return Levels(length, rate, blocks, freedom, share, effective, among, between), error, degrees
 
 
 def _slowness(single: Floats, long: Floats) -> float:

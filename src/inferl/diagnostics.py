@@ -16,6 +16,7 @@ from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.episodes import EpisodeSummary
 from inferl.interval import Interval
 from inferl.least_squares import LeastSquares, LeastSquaresReading
+from inferl.long_run import CHANGE
 from inferl.ratios import RatioSummary
 from inferl.rows import Bools, Floats
 from inferl.score_blocks import ScoreBlocks
@@ -401,7 +402,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     name = "dependence"
     if isinstance(reading, ScoreBlocks):
         blocks, rate, unit = reading.blocks, reading.rate(), "steps"
-        length, final = 2.0 ** np.arange(len(blocks)), False
+        length, final, apart = 2.0 ** np.arange(len(blocks)), False, 0.0
         noisy: Bools | bool = True
         many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
     elif reading is None or reading.levels is None:
@@ -409,6 +410,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     else:
         blocks, rate, unit = reading.levels.blocks, reading.levels.rate, reading.unit
         length, final = reading.levels.length, reading.levels.final
+        apart = float(np.max(reading.levels.between, initial=0.0))
         noisy, many = reading.standard_error > 0, 3.0
     if not len(blocks) or blocks[0] < FEWEST_BLOCKS:
         return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {unit} so far")
@@ -422,6 +424,9 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     seen = f"{what} of {length[worst[0]]:.0f} {unit} show a standard error {value:.2f} times that of single {unit}"
     if worst[0] == 0:
         seen = f"no longer blocks show a larger standard error than single {unit}"
+    if apart > CHANGE:
+        words = "the few streams differ by more than their steps explain, and the interval is too narrow"
+        return Check(name, "failed", words, value, "evaluate each by itself, or collect six streams or more")
     if allowed_for:
         return Check(name, "passed", f"{seen}; the interval allows for dependence", value)
     if excess[worst] <= 1:
@@ -450,7 +455,7 @@ def length(
     by_episodes = solved is not None and solved.unit == "episodes"
     if by_episodes and solved is not None and solved.levels is not None and solved.levels.blocks[0] < FEWEST_BLOCKS:
         seen = float(solved.levels.blocks[0])
-        words = f"{seen:.0f} episodes have ended, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
+        words = f"there are {seen:.0f} episodes, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
         remedy = "collect more episodes; in a stream without episodes, name a state to count visits to (start)"
         return Check(name, "failed", words, seen, remedy)
     if n < FEWEST_STEPS and not by_episodes:

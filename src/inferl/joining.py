@@ -52,7 +52,8 @@ def merge(*evaluators: Evaluator) -> Evaluator:
         raise SettingError("some have row numbers of a table or one column of ratios, others vectors or several")
     merged = filled[0].copy()
     state = merged._state
-    state.method = first.method.merge([cast(LeastSquaresState, part.method) for part in parts])
+    with np.errstate(all="ignore"):  # where numbers overflow, a check says so
+        state.method = first.method.merge([cast(LeastSquaresState, part.method) for part in parts])
     state.carry, state.pending = parts[0].carry, None
     state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
     state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))

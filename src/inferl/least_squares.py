@@ -195,13 +195,16 @@ class LeastSquares:
         influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
         outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
         blocks, wholes = self._scored(state, lengthened(theta, room), factored)
-        past = () if state.past is None else (state.past,)
-        scores = Scores((*past, blocks.moments), None if wholes is None else wholes.pieces())
+        parts = [blocks.moments] if state.past is None else [state.past, blocks.moments]
+        known, units, episodes = [state.witnesses, witnesses_of(blocks.moments)], state.n, False
+        if isinstance(blocks, EpisodeSums):
+            parts.append(blocks.so_far())
+            known.append(Stretches(blocks.open, np.ones(len(blocks.open))))
+            units, episodes = blocks.begun, True
+        scores = Scores(tuple(parts), None if wholes is None else wholes.pieces())
         along = lengthened(influence, room)
-        episodes = isinstance(blocks, EpisodeSums)
-        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
         levels, error, freedom = block_error(scores, along, units, single=episodes or self.blocks == "none")
-        one_by_one = Stretches.joined([state.witnesses, witnesses_of(scores.parts[-1])])
+        one_by_one = Stretches.joined(known)
         decisive = decisive_steps([one_by_one, scores.wholes], along, int(scores.blocks[0]))
         freedom = fewer_degrees(freedom, decisive)
         estimate = inside[:, :p] @ theta
@@ -245,7 +248,12 @@ class LeastSquares:
         return float(n)
 
     def merge(self, states: Sequence[LeastSquaresState]) -> LeastSquaresState:
-        """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it."""
+        """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it.
+
+        Episodes that are open go on in the first; those of the others have ended.
+        """
+        goes_on = states[0].n > 0
+        states = [state for state in states if state.n] or states[:1]
         coordinates = states[0].coordinates
         for state in states[1:]:
             coordinates = coordinates.union(state.coordinates)
@@ -260,9 +268,12 @@ class LeastSquares:
         outputs = coordinates.place[states[0].outputs]
         factored = Factored(sums.matrix, sums.size, outputs[outputs >= 0])
         pilot = factored.solve(sums.vector)
-        past, witnesses, pieces, ended = [], [], [], []
+        past, witnesses, pieces = [], [], []
+        ended: list[Blocks] = []
         for state, place in zip(states, places, strict=True):
             blocks, wholes = self._scored(state, pilot[place], factored, place)
+            if isinstance(blocks, EpisodeSums) and (ended or not goes_on):
+                blocks = blocks.ended()
             known = self._known(state, blocks, wholes, pilot[place])
             past.append(known.past.moved(place, room))
             witnesses.append(known.witnesses.moved(place, room))
@@ -287,7 +298,7 @@ class LeastSquares:
             past=Moments.added(past),
             witnesses=Stretches.joined(witnesses),
             current=current,
-            wholes=Wholes(Stretches.joined(pieces), np.zeros((0, room)), np.zeros(0, np.int64)) if pieces else None,
+            wholes=Wholes.only(Stretches.joined(pieces)) if pieces else None,
         )
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
@@ -324,7 +335,7 @@ class LeastSquares:
         known = Known(Moments.added(past), Stretches.joined([state.witnesses, witnesses_of(moments)]), wholes)
         if state.kept_rows is not None:  # scored at this pilot already
             return known
-        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
+        units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
         return Known(known.past.shifted(drift), known.witnesses.shifted(drift), wholes and wholes.shifted(drift))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from inferl.rows import Floats
 
-__all__ = ["FEWEST_USED", "long_run"]
+__all__ = ["CHANGE", "FEWEST_USED", "long_run"]
 
 FEWEST_USED = 5  # degrees of freedom of a level that may be used: 6 blocks about one mean
 NOISE, CHANGE = 1.0, 2.0  # standard errors: a difference up to the first is noise, from the second on it is real

@@ -17,13 +17,14 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from inferl import kernels
-from inferl.invariants import COUNT, bounds, shapes
+from inferl.invariants import COUNT, bounds, demand, shapes
 from inferl.rows import Floats, InPlace, Integers, lengthened
-from inferl.streams import Clock
+from inferl.streams import MOST_QUIET, Clock
 from inferl.vectors import Sparse, Vectors
 
 __all__ = ["Stretches", "Wholes"]
 
+MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd number: labels that differ get different places, mostly
 MOST = 256  # pieces that are kept when several evaluators are merged, or an epoch ends
 
 
@@ -93,44 +94,67 @@ class Stretches(InPlace):
 
 @dataclass(eq=False)
 class Wholes(InPlace):
-    """Sums of scores over whole streams: the longest blocks that there are, and independent by their nature."""
+    """Sums of scores over whole streams: the longest blocks that there are, and independent by their nature.
+
+    A stream is known by its label, as it may return when its slot has long been another's. Labels of `MOST_QUIET` and
+    more share as many places; what two streams bring together is a piece too.
+    """
 
     ended: Stretches  # of evaluators that were merged into this one
-    sum: Floats  # (S, p) of the streams that run
+    place: Integers  # (S,) of the labels
+    sum: Floats  # (S, p)
     length: Integers  # (S,)
 
     def verify(self) -> None:
         """Refuse sums of other scores."""
-        shapes(self, {"ended.sums": "m p", "sum": "S p", "length": "S"})
-        bounds(self, {"length": COUNT})
+        shapes(self, {"ended.sums": "m p", "place": "S", "sum": "S p", "length": "S"})
+        bounds(self, {"length": COUNT, "place": (0, MOST_QUIET - 1)})
+        demand(len(np.unique(self.place)) == len(self.place), "a place of whole streams is there twice")
 
     @classmethod
     def empty(cls, p: int) -> Wholes:
         """Start with no streams."""
-        return cls(Stretches.none(p), np.zeros((0, p)), np.zeros(0, np.int64))
+        return cls.only(Stretches.none(p))
+
+    @classmethod
+    def only(cls, ended: Stretches) -> Wholes:
+        """Start with streams that have ended."""
+        none = np.zeros(0, np.int64)
+        return cls(ended, none, np.zeros((0, ended.sums.shape[1])), none)
 
     def add(self, scores: Vectors, clock: Clock) -> None:
         """Take in scores (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
-        p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
-        if new > 0:
-            self.sum = np.concatenate([self.sum, np.zeros((new, p))])
-            self.length = np.concatenate([self.length, np.zeros(new, np.int64)])
+        row, p = self._rows(clock.stream), self.sum.shape[1]
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
         one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
         running = (self.length > 0).astype(np.int64)
-        kernels.sum_episodes(index, value, clock.slot, one, never, self.sum, running, np.empty((2, p)), 0)
-        self.length += np.bincount(clock.slot, minlength=len(self.length))
+        kernels.sum_episodes(index, value, row, one, never, self.sum, running, np.empty((2, p)), 0)
+        self.length = self.length + np.bincount(row, minlength=len(self.length))
+
+    def _rows(self, label: Integers) -> Integers:
+        """Find the row of each label, and add those that are new in the order in which they come."""
+        mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
+        place = np.where(label < MOST_QUIET, label, mixed)
+        places, first = np.unique(place, return_index=True)
+        new = places[np.argsort(first)]
+        new = new[~np.isin(new, self.place)]
+        if len(new):
+            self.place = np.concatenate([self.place, new])
+            self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]))])
+            self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
+        order = np.argsort(self.place)
+        return order[np.searchsorted(self.place, place, sorter=order)]
 
     def pieces(self) -> Stretches:
         """Return all of them, those that run as they are now."""
-        seen = self.length > 0
-        running = Stretches(self.sum[seen], self.length[seen].astype(np.float64))
+        running = Stretches(self.sum, self.length.astype(np.float64))
         return Stretches.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
 
     def shifted(self, drift: Floats) -> Wholes:
         """Add a vector (p,) for each step."""
-        return Wholes(self.ended.shifted(drift), self.sum + self.length[:, None] * drift, self.length)
+        return Wholes(self.ended.shifted(drift), self.place, self.sum + self.length[:, None] * drift, self.length)
 
     def widened(self, more: int) -> Wholes:
         """Add room for more parameters."""
-        return Wholes(self.ended.widened(more), lengthened(self.sum, self.sum.shape[1] + more), self.length)
+        wider = lengthened(self.sum, self.sum.shape[1] + more)
+        return Wholes(self.ended.widened(more), self.place, wider, self.length)
