@@ -133,6 +133,8 @@ class Wholes(InPlace):
 
     def _rows(self, label: Integers) -> Integers:
         """Find the row of each label, and add those that are new in the order in which they come."""
+        if len(label) > 1 and (label == label[0]).all():
+            return np.repeat(self._rows(label[:1]), len(label))
         mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
         place = np.where(label < MOST_QUIET, label, mixed)
         places, first = np.unique(place, return_index=True)
