@@ -269,7 +269,9 @@ def other_commits(content: dict[str, Any]) -> str:
         for commit in own:
             parts.setdefault(commit[:12], []).append(part)
     listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in sorted(parts.items()))
-    return f" Parts by commit: {listed}." if len(parts) > 1 else ""
+    kept = content["provenance"].get("kept")  # parts of a run before
+    seed = f" ({', '.join(kept['parts'])} with seed {kept['seed']})" if kept else ""
+    return f" Parts by commit: {listed}{seed}." if len(parts) > 1 else ""
 
 
 def wrapped(text: str) -> str:
