@@ -17,7 +17,7 @@ from mdps import small_problem
 from inferl import kernels
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
 from inferl.bootstrap import OnlineBootstrap
-from inferl.increments import GradientIncrements, Increments
+from inferl.increments import Increments
 from inferl.kernels import Draws, _native, native, reference
 from inferl.multipliers import Blocks, Multipliers
 from inferl.rows import Floats
@@ -204,8 +204,7 @@ def test_what_is_not_finite_is_noted(instruction_set: str) -> None:
 def test_resamples_walk_alike(instruction_set: str, name: str) -> None:
     algorithm, tabular = ALGORITHMS[name]
     increments, _, _ = algorithm.increments(random_steps(90, algorithm.n_features, tabular), {})
-    if isinstance(increments, GradientIncrements):
-        increments = increments.expanded()
+    increments = increments.expanded()
     rng = np.random.default_rng(2)
     rows, lengths = rng.integers(len(increments), size=(7, 120)), np.array([120, 0, 7, 120, 1, 63, 119])
     limit = np.where(rng.random(len(increments)) < 0.5, np.inf, 0.05)
