@@ -87,7 +87,7 @@ def test_few_episodes_are_not_believed() -> None:
     zero = np.zeros(3000, np.int64)
     data = Transitions(zero, rng.normal(size=3000), zero, np.where(ends, 0.0, 0.9))
     report = Evaluator(TD(1), LeastSquares(blocks="episode")).update(data).report(0)
-    assert "12 episodes have ended" in check(report, "length").words
+    assert "there are 12 episodes" in check(report, "length").words
     assert check(report, "length").failed
     assert check(Evaluator(TD(1)).update(data).report(0), "length").status == "passed"
 
