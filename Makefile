@@ -74,9 +74,10 @@ pages: $(TEST_READY) ## write the numbers of README.md and docs/ from the commit
 	$(BIN)/python -m inferl.experiments.page
 	$(BIN)/python validity/page.py
 
-validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 2 hours), writes docs/validity.md
+validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 4 hours), writes docs/validity.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/value.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/trust.py $(ARGUMENTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/manyparts.py
 	$(BIN)/python validity/page.py
 
 format: $(TEST_READY) ## rewrite the files in the house style
