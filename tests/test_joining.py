@@ -297,3 +297,20 @@ def test_a_part_that_has_not_answered_yet_may_come_first() -> None:
         assert type(cast(LeastSquaresState, first.settled().method).current) is type(
             cast(LeastSquaresState, last.settled().method).current
         )
+
+
+def test_episodes_that_are_open_in_any_part_are_blocks() -> None:
+    """No episode has ended: those of the first part go on, those of the others have come to their end."""
+    parts = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        zero = np.zeros(400, np.int64)
+        data = inferl.Transitions(zero, rng.normal(size=400), zero, 0.5, stream=np.arange(400) % 20)
+        parts.append(Evaluator(TD(1), LeastSquares("episode")).update(data))
+    merged = inferl.merge(*parts)
+    state = cast(LeastSquaresState, merged.settled().method)
+    levels = LeastSquares("episode").read(state, np.ones((1, 1))).levels
+    assert levels is not None
+    assert levels.blocks[0] == 60
+    alone = np.mean([float(part.interval(0).standard_error) for part in parts])
+    assert merged.interval(0).standard_error == pytest.approx(alone / np.sqrt(3), rel=0.1)
