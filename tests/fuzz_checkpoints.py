@@ -233,7 +233,8 @@ def _other_array(rng: Generator, array: Any, places: bool) -> Any:
         where = tuple(int(rng.integers(size)) for size in new.shape)
         if new.dtype.kind == "i":
             near = [int(new[where]) + k for k in (-1, 1)] + [len(new), new.size, *new.shape]
-            new[where] = min(max(_one_of(rng, [*WHOLE, *near]), WHOLE[0]), WHOLE[-1])
+            room = np.iinfo(new.dtype)
+            new[where] = min(max(_one_of(rng, [*WHOLE, *near]), room.min), room.max)
         elif new.dtype.kind == "b":
             new[where] ^= True
         elif new.dtype.kind == "f":
@@ -281,12 +282,16 @@ def _nodes(tree: Any, parent: Any = None, key: Any = None) -> Iterator[tuple[Any
 
 def _change_number(rng: Generator, header: Any) -> None:
     numbers = [(p, k, v) for p, k, v in _nodes(header["content"]) if type(v) is int]
+    if not numbers:
+        return
     parent, key, value = _one_of(rng, numbers)
     parent[key] = _one_of(rng, [*WHOLE, value - 1, value + 1])
 
 
 def _change_tree(rng: Generator, header: Any) -> None:
     nodes = list(_nodes(header["content"]))
+    if not nodes:  # an earlier change left a plain value
+        return
     parent, key, value = _one_of(rng, nodes)
     kind = rng.integers(7)
     odd: list[Any] = [

@@ -11,13 +11,14 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
+from typing_extensions import TypeAliasType
 
 from inferl import TD, Evaluator, Polynomial, Transitions, checkpoint
 from inferl.checkpoint import fits, read_checkpoint, write_checkpoint
@@ -392,6 +393,15 @@ def test_an_array_without_a_place_is_refused(path: Path) -> None:
 )  # fmt: skip
 def test_types(value: Any, kind: Any, expected: bool) -> None:
     assert fits(value, kind) is expected
+
+
+def test_an_array_type_that_is_an_alias() -> None:
+    # `NDArray` is made by the `type` statement from NumPy 2.5 on, which needs Python 3.12.
+    scalar: Any = TypeVar("scalar", bound=np.generic)
+    alias: Any = TypeAliasType("alias", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))
+    assert fits(np.zeros(2), alias[np.float64])
+    assert not fits(np.zeros(2, np.int64), alias[np.float64])
+    assert fits(None, alias[np.float64] | None)
 
 
 @pytest.mark.parametrize(

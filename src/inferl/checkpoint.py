@@ -239,6 +239,8 @@ def fits(value: Any, kind: Any) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return True
+    if hasattr(origin, "__value__"):  # an alias by the `type` statement, as `NDArray` is in newer NumPy
+        return fits(value, origin.__value__[inner])
     if origin in (Union, UnionType):
         return any(fits(value, one) for one in inner)
     if origin is Literal:
