@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -397,8 +397,9 @@ def test_types(value: Any, kind: Any, expected: bool) -> None:
 
 def test_an_array_type_that_is_an_alias() -> None:
     # `NDArray` is made by the `type` statement from NumPy 2.5 on, which needs Python 3.12.
-    scalar: Any = TypeVar("scalar", bound=np.generic)
-    alias: Any = TypeAliasType("alias", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))
+    scalar = TypeVar("scalar", bound=np.generic)
+    made, array, dtype = (cast(Any, one) for one in (TypeAliasType, np.ndarray, np.dtype))  # at run time, not for mypy
+    alias = made("alias", array[Any, dtype[scalar]], type_params=(scalar,))
     assert fits(np.zeros(2), alias[np.float64])
     assert not fits(np.zeros(2, np.int64), alias[np.float64])
     assert fits(None, alias[np.float64] | None)

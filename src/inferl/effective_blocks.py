@@ -24,7 +24,7 @@ class EffectiveBlocks:
     def verify(self) -> None:
         """Refuse what no blocks leave."""
         shapes(self, {"tick": "S", "open": "S"})
-        bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, np.inf)))
+        bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, 1e150)))
 
     def taking(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
         """Take in rows with their averaging weights."""
