@@ -18,16 +18,12 @@ APT_INSTALL = DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-
 # Tests that need more than `make test` installs carry one of these markers.
 MARKED = torch or atari or browser or docs
 
-# Folders are type-checked as soon as they hold a Python file.
-TYPED = $(foreach folder,src tests validity benchmarks,$(if $(shell find $(folder) -name '*.py' 2>/dev/null | head -n 1),$(folder)))
-
 # Tests that go through the compiled kernel.
-SANITIZED = tests/test_kernels.py tests/test_algorithms.py tests/test_bootstrap.py tests/test_least_squares.py \
-	tests/test_joining.py tests/test_evaluator.py tests/test_doubly_robust.py tests/test_episodes.py
+SANITIZED = tests/engine tests/algorithms tests/methods tests/variance tests/test_merging.py tests/test_evaluator.py
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
+.PHONY: bench reproduce pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,7 +51,7 @@ lint: $(TEST_READY) ## formatting and lint rules (ruff)
 	$(BIN)/ruff check .
 
 types: $(TEST_READY) ## static types (mypy --strict)
-	$(BIN)/mypy $(TYPED)
+	$(BIN)/mypy
 
 imports: $(TEST_READY) ## who may import whom (import-linter)
 	$(BIN)/lint-imports
@@ -64,21 +60,24 @@ pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 	INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m pytest -n 2 -q -m "not ($(MARKED))"
 
 bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md and README.md
-	$(BIN)/python -m inferl.benchmarks --output benchmarks/results/engine.json --page docs/performance.md
-	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page README.md
+	$(BIN)/python -m studies.benchmarks --output studies/benchmarks/results/engine.json --page docs/performance.md $(ARGUMENTS)
+	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
 
 # What is measured and counted is written into the pages by the programs that read the result files; tests compare.
 pages: $(TEST_READY) ## write the numbers of README.md and docs/ from the committed results, without running a study
-	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page docs/performance.md
-	$(BIN)/python -m inferl.benchmarks --from benchmarks/results/engine.json --page README.md
-	$(BIN)/python -m inferl.experiments.page
-	$(BIN)/python validity/page.py
+	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page docs/performance.md
+	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
+	$(BIN)/python -m studies.paper.page
+	$(BIN)/python -m studies.validity.page
 
 validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 4 hours), writes docs/validity.md
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/value.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/trust.py $(ARGUMENTS)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python validity/manyparts.py
-	$(BIN)/python validity/page.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.value
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.trust $(ARGUMENTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.manyparts
+	$(BIN)/python -m studies.validity.page
+
+reproduce: $(TEST_READY) ## the experiments of the paper, on all cores: make reproduce EXPERIMENT=frozenlake ARGUMENTS=--quick
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies.paper $(or $(EXPERIMENT),frozenlake) $(ARGUMENTS)
 
 format: $(TEST_READY) ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .

@@ -17,14 +17,14 @@ from unittest import mock
 import numpy as np
 
 from inferl.algorithms import Algorithm
-from inferl.bootstrap import BootstrapState, OnlineBootstrap
+from inferl.data.increments import GradientIncrements, Increments
+from inferl.data.streams import Streams
+from inferl.data.transitions import Transitions
+from inferl.engine.multipliers import LAWS, Law, Multipliers
 from inferl.evaluator import Evaluator
-from inferl.increments import GradientIncrements, Increments
-from inferl.least_squares import LeastSquares
-from inferl.multipliers import LAWS, Law, Multipliers
-from inferl.step_sizes import Polynomial
-from inferl.streams import Streams
-from inferl.transitions import Transitions
+from inferl.methods.bootstrap import BootstrapState, OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.methods.step_sizes import Polynomial
 
 BOOTSTRAP = OnlineBootstrap(Polynomial(0.5, cap=0.1), n_replicas=5, seed=3)
 
@@ -41,7 +41,7 @@ def check_algorithm(algorithm: Algorithm, data: Data) -> None:
     check_shards(algorithm, data)
     for method in (BOOTSTRAP, *([LeastSquares()] if algorithm.affine else [])):
         for rows in (0, 8192):  # with several epochs of least squares, and with one whose rows are kept
-            with mock.patch("inferl.kept_rows.MOST_KEPT", rows):
+            with mock.patch("inferl.variance.first_epoch.MOST_KEPT", rows):
                 check_chunks(algorithm, method, data, cuts=(1, 2, 63, 64, 65, 130, 200))
                 check_chunks(algorithm, method, data, cuts=range(1, len(data)))
                 check_resume(algorithm, method, data, stop=97)
@@ -166,7 +166,7 @@ def check_shards(algorithm: Algorithm, data: Data) -> None:
         assert joined.tobytes() == np.ascontiguousarray(getattr(whole, name)).tobytes()
 
 
-@mock.patch("inferl.kept_rows.MOST_KEPT", 0)  # what is kept stops growing early
+@mock.patch("inferl.variance.first_epoch.MOST_KEPT", 0)  # what is kept stops growing early
 def check_flat_memory(algorithm: Algorithm, method: Any, data: Data) -> None:
     """What is kept does not grow with the stream (least squares adds a block level at each doubling)."""
 

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_epochs() -> Iterator[None]:
     """Keep no more rows of the first epoch than a first solution needs, so that a short stream has several epochs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inferl.kept_rows.MOST_KEPT", 0)
+        patch.setattr("inferl.variance.first_epoch.MOST_KEPT", 0)
         yield
 
 

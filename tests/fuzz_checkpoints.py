@@ -49,11 +49,11 @@ from inferl import (
     Polynomial,
     Stack,
     Transitions,
-    checkpoint,
     merge,
 )
 from inferl.errors import CheckpointCorruptError, InferlError
 from inferl.runs import Run
+from inferl.storage import checkpoint
 
 __all__ = ["BAD", "OUTCOMES", "campaign"]
 
@@ -119,7 +119,7 @@ def samples() -> dict[str, Sample]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kept in (0, 8192):  # rows of the first epoch: over, or not
-            with patch("inferl.kept_rows.MOST_KEPT", kept):
+            with patch("inferl.variance.first_epoch.MOST_KEPT", kept):
                 for kind, (evaluator, data, target) in made.items():
                     now = Evaluator(evaluator.algorithm, evaluator.method).update(data)
                     along = np.eye(evaluator.algorithm.n_values)[0] if target == 0 else None

@@ -23,9 +23,9 @@ import pandas
 from checks import arrays_of
 
 import inferl
+from inferl.data.vectors import Sparse
 from inferl.errors import InferlError
 from inferl.policies import Deterministic, Probabilities, Ratio, as_policy, epsilon_greedy
-from inferl.vectors import Sparse
 
 __all__ = ["BAD", "DOORS", "campaign"]
 

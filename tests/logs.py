@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
-from inferl.transitions import Transitions
+from inferl.data.transitions import Transitions
 
 __all__ = ["FORMATS", "LOG", "joined", "same", "small_log", "write_parquet"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inferl.data.arrays import Floats
+from inferl.data.transitions import Transitions
 from inferl.environments import FiniteMDP
-from inferl.rows import Floats
-from inferl.transitions import Transitions
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from inferl.rows import Bools, Floats, Integers
-from inferl.transitions import Transitions
+from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.transitions import Transitions
 
 __all__ = ["chunkings", "cut", "transitions"]
 

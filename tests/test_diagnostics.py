@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from inferl.algorithms import TD, EmphaticTD, Field
-from inferl.bootstrap import OnlineBootstrap
+from inferl.data.ratios import RatioSummary
+from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check, Report, ratios
+from inferl.engine.multipliers import Blocks, Multipliers
 from inferl.environments import two_state_chain
 from inferl.evaluator import Evaluator
-from inferl.least_squares import LeastSquares
-from inferl.multipliers import Blocks, Multipliers
-from inferl.ratios import RatioSummary
-from inferl.step_sizes import Polynomial
-from inferl.transitions import Transitions
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.methods.step_sizes import Polynomial
 
 
 def check(report: Report, name: str) -> Check:

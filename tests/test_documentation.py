@@ -84,7 +84,7 @@ def test_the_drawn_layers_are_those_of_the_linter() -> None:
     drawn = page.partition("## Who imports whom")[2].partition("Two more contracts")[0]
     assert [line.strip() for line in drawn.splitlines() if line.startswith("    ")] == checked
     layout = page.partition("## Layout")[2].partition("## Who imports whom")[0]
-    modules = [module for layer in checked for module in layer.split(" | ")]
+    modules = [module for layer in checked for module in re.split(" [|:] ", layer)]
     assert [module for module in modules if not re.search(rf"\b{module}(\.py|/)", layout)] == []
 
 

@@ -15,7 +15,8 @@ from mdps import small_problem
 
 import inferl
 from inferl.algorithms import GTD2, TD, Field, Linear, NStepTD
-from inferl.bootstrap import OnlineBootstrap
+from inferl.data.increments import Increments
+from inferl.data.transitions import Transitions
 from inferl.errors import (
     CheckpointCorruptError,
     CheckpointMismatchError,
@@ -28,10 +29,9 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.evaluator import Evaluator
-from inferl.increments import Increments
-from inferl.least_squares import LeastSquares
-from inferl.step_sizes import Polynomial
-from inferl.transitions import Transitions
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.methods.step_sizes import Polynomial
 
 pytestmark = pytest.mark.usefixtures("both_epochs")
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from inferl.data.arrays import Floats
 from inferl.errors import LevelError
 from inferl.interval import Interval, basic, check_level, normal, percentile
-from inferl.rows import Floats
 
 INF = math.inf
 LEVELS = st.floats(0.01, 0.999)

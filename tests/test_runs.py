@@ -12,8 +12,8 @@ import pytest
 from runfiles import evaluator_bits
 
 import inferl
-from inferl.checkpoint import write_checkpoint
-from inferl.differences import verdict
+from inferl.comparison import verdict
+from inferl.data.transitions import Transitions
 from inferl.errors import (
     CheckpointCorruptError,
     CheckpointMismatchError,
@@ -21,11 +21,11 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.evaluator import Evaluator
-from inferl.least_squares import LeastSquaresState
-from inferl.long_run import long_run
+from inferl.methods.least_squares import LeastSquaresState
 from inferl.runs import Run, difference
 from inferl.sources import table
-from inferl.transitions import Transitions
+from inferl.storage.checkpoint import write_checkpoint
+from inferl.variance.long_run import long_run
 
 LOGS = count()  # every run reads a log of its own
 

@@ -12,8 +12,7 @@ from scipy.stats import norm, t
 import inferl
 from inferl.environments import random_mdp
 from inferl.errors import KindError, SettingError
-from inferl.interval import Interval
-from inferl.uniform import anytime, correlated_scores, simultaneous, tightest
+from inferl.interval import Interval, anytime, correlated_scores, simultaneous, tightest
 
 
 def coin(n: int, seed: int = 0) -> inferl.Transitions:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import inferl
 from inferl.algorithms import Algorithm
 from inferl.baselines import monte_carlo, offline_bootstrap, per_decision, save
+from inferl.data.arrays import Floats
 from inferl.diagnostics import Check
 from inferl.errors import DivergenceError
 from inferl.interval import Interval
-from inferl.rows import Floats
 
 D = 3
 ALGORITHMS: dict[str, Algorithm] = {

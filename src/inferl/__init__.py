@@ -66,8 +66,8 @@ __all__ = [
 
 # Where each public name lives; a name that is a module itself is not listed.
 _HOME = {
-    "Transitions": "transitions",
-    "Increments": "increments",
+    "Transitions": "data.transitions",
+    "Increments": "data.increments",
     "Interval": "interval",
     "TD": "algorithms",
     "DoublyRobust": "algorithms",
@@ -81,18 +81,18 @@ _HOME = {
     "Linear": "algorithms",
     "Field": "algorithms",
     "Stack": "algorithms",
-    "Multipliers": "multipliers",
-    "Blocks": "multipliers",
-    "Polynomial": "step_sizes",
-    "Constant": "step_sizes",
-    "BurnIn": "bootstrap",
-    "OnlineBootstrap": "bootstrap",
-    "LeastSquares": "least_squares",
+    "Multipliers": "engine.multipliers",
+    "Blocks": "engine.multipliers",
+    "Polynomial": "methods.step_sizes",
+    "Constant": "methods.step_sizes",
+    "BurnIn": "methods.bootstrap",
+    "OnlineBootstrap": "methods.bootstrap",
+    "LeastSquares": "methods.least_squares",
     "Evaluator": "evaluator",
     "Report": "diagnostics",
-    "merge": "joining",
-    "concatenate": "joining",
-    "difference": "differences",
+    "merge": "merging",
+    "concatenate": "merging",
+    "difference": "comparison",
     "OneHot": "features",
     "Fourier": "features",
     "Tiles": "features",
@@ -120,18 +120,18 @@ if TYPE_CHECKING:
         QEvaluation,
         Stack,
     )
-    from inferl.bootstrap import BurnIn, OnlineBootstrap
+    from inferl.comparison import difference
+    from inferl.data.increments import Increments
+    from inferl.data.transitions import Transitions
     from inferl.diagnostics import Report
-    from inferl.differences import difference
+    from inferl.engine.multipliers import Blocks, Multipliers
     from inferl.evaluator import Evaluator
     from inferl.features import RBF, Fourier, Function, Network, OneHot, Scaled, Tiles, Transform, WithIntercept
-    from inferl.increments import Increments
     from inferl.interval import Interval
-    from inferl.joining import concatenate, merge
-    from inferl.least_squares import LeastSquares
-    from inferl.multipliers import Blocks, Multipliers
-    from inferl.step_sizes import Constant, Polynomial
-    from inferl.transitions import Transitions
+    from inferl.merging import concatenate, merge
+    from inferl.methods.bootstrap import BurnIn, OnlineBootstrap
+    from inferl.methods.least_squares import LeastSquares
+    from inferl.methods.step_sizes import Constant, Polynomial
 
 
 def __getattr__(name: str) -> Any:

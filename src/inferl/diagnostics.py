@@ -12,15 +12,15 @@ from typing import Any, cast
 import numpy as np
 
 from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
-from inferl.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
-from inferl.episodes import EpisodeSummary
+from inferl.data.arrays import Bools, Floats
+from inferl.data.ratios import RatioSummary
 from inferl.interval import Interval
-from inferl.least_squares import LeastSquares, LeastSquaresReading
-from inferl.long_run import CHANGE
-from inferl.ratios import RatioSummary
-from inferl.rows import Bools, Floats
-from inferl.score_blocks import ScoreBlocks
-from inferl.tiles import EvaluatorState
+from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares, LeastSquaresReading
+from inferl.methods.schedule import EvaluatorState
+from inferl.variance.episodes import EpisodeSummary
+from inferl.variance.long_run import CHANGE
+from inferl.variance.score_blocks import ScoreBlocks
 
 __all__ = ["Check", "Misfit", "Report", "checks"]
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Any, Self, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.algorithms import Algorithm
-from inferl.answers import Answer, answer
-from inferl.arrays import is_number, short
-from inferl.bootstrap import OnlineBootstrap
-from inferl.checkpoint import read_checkpoint, refused, write_checkpoint
-from inferl.coordinates import MOST_SOLVED
-from inferl.diagnostics import Misfit, Report
+from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
+from inferl.algorithms.targets import Targets, as_targets, value_of_starts
+from inferl.data.arrays import is_number, short
+from inferl.data.increments import Increments
+from inferl.data.observations import Observations
+from inferl.data.streams import TILE
+from inferl.data.transitions import Transitions
+from inferl.diagnostics import Check, Misfit, Report, checks
+from inferl.engine.multipliers import LAYOUT
 from inferl.errors import (
     BrokenError,
     CheckpointMismatchError,
@@ -30,19 +32,85 @@ from inferl.errors import (
     SettingError,
     ShapeError,
 )
-from inferl.increments import Increments
-from inferl.interval import Interval, check_level
-from inferl.least_squares import LeastSquares, LeastSquaresState
-from inferl.multipliers import LAYOUT
-from inferl.observations import Observations
-from inferl.storable import STORABLE, verify_together
-from inferl.streams import TILE
-from inferl.targets import as_targets
-from inferl.tiles import EvaluatorState, Method, Tiles, uninterrupted
-from inferl.transitions import Transitions
-from inferl.uniform import TUNING_TIME
+from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
+from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
+from inferl.methods.linear_system import MOST_SOLVED
+from inferl.methods.schedule import COMPANION, EvaluatorState, Method, Tiles, uninterrupted
+from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
+from inferl.storage.storable import STORABLE, verify_together
+from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["SAVED", "Evaluator", "SavedEvaluator"]
+__all__ = ["SAVED", "Answer", "Evaluator", "SavedEvaluator", "answer", "estimand"]
+
+
+class Answer(NamedTuple):
+    """An interval with its checks."""
+
+    interval: Interval
+    checks: tuple[Check, ...]
+    misfit: Misfit | None  # how far the features are off, if starts tell
+
+
+@np.errstate(all="ignore")  # where numbers overflow, a check says so
+def answer(
+    tiles: Tiles, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
+) -> Answer:
+    """Look along targets; what a check objects to becomes a note."""
+    algorithm, method, rows = tiles.algorithm, tiles.method, targets.rows
+    pointwise = "normal" if kind in UNIFORM else kind
+    misfit = None
+    if isinstance(method, OnlineBootstrap):
+        replicas = method.read(cast(BootstrapState, state.method), algorithm.pad(rows))
+        interval = method.interval(replicas, level, pointwise)
+        reading: BootstrapReading | LeastSquaresReading = replicas
+        solved = None
+        if state.companion is not None and rows.shape[1] == algorithm.dimension:
+            solved = COMPANION.read(state.companion, rows)
+    else:
+        sums = cast(LeastSquaresState, state.method)
+        solved = reading = method.read(sums, rows, kind == "simultaneous")
+        interval = method.interval(solved, level, pointwise)
+        if sums.n > 0:
+            misfit = _misfit(algorithm, method, sums)
+    if kind == "anytime":
+        interval = anytime(interval, grown(method.information, reading.n, tuning_time))
+    elif kind == "simultaneous":
+        interval = simultaneous(interval, reading.scores())
+    made = checks(algorithm, method, targets.about, interval, reading, solved, state, misfit)
+    notes = tuple(check.sentence for check in made if check.failed)
+    about = estimand(algorithm, targets.about, state.episodes)
+    return Answer(replace(interval, notes=notes, estimand=about), made, misfit)
+
+
+def _misfit(algorithm: Algorithm, method: LeastSquares, sums: LeastSquaresState) -> Misfit | None:
+    """Compare what the features say of the starts with what was earned; of several policies, where it differs most."""
+    found = [Misfit.of(method.read(sums, rows, jointly=True)) for rows in algorithm.checked_targets()]
+    return max(found, key=lambda misfit: misfit.size, default=None)
+
+
+def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
+    """Say what an interval is about, in a user's words."""
+    if isinstance(algorithm, Linear | Field):
+        return "the solution of the equation"
+    value = value_of_starts(episodes.limited > 0, episodes.steps > 0 and episodes.discounts[0] == 1)
+    if about == "value":
+        if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
+            return "the value at the given start state"
+        return value
+    if about == "known start":
+        return f"{value}, whose mean features are known"
+    if about == "fitted":
+        return "what the features alone say of the starts: the projected fixed point (LSTD)"
+    if about == "average":
+        return "the average reward per step"
+    if about == "gap":
+        return "the value of the start distribution, minus what the features alone say"
+    if about == "observed":
+        return "the observed starts, by the features alone: the projected fixed point"
+    if about == "parameters":
+        return "a combination of parameters"
+    return "the value at given features: the projected fixed point"
 
 
 @dataclass(frozen=True)

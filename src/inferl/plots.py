@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import MissingExtraError, ShapeError
 from inferl.interval import Interval
-from inferl.rows import Bools, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,25 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from inferl import kernels
+from inferl import engine
 from inferl.algorithms import AverageReward, Stack
-from inferl.blocks import Levels
-from inferl.bootstrap import OnlineBootstrap
-from inferl.checkpoint import read_checkpoint, write_checkpoint
+from inferl.algorithms.targets import as_targets
+from inferl.comparison import welch
+from inferl.data.arrays import Floats
+from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.diagnostics import Report
-from inferl.differences import welch
 from inferl.errors import SettingError
 from inferl.evaluator import SAVED, Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
-from inferl.invariants import COUNT, bounds, shapes
-from inferl.least_squares import LeastSquares, LeastSquaresState
-from inferl.rows import Floats
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares, LeastSquaresState
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.pairing import Pairing
 from inferl.sources.logs.table import Progress
 from inferl.sources.starts import Starts
-from inferl.targets import as_targets
+from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
+from inferl.variance.batch_means import Levels
 
 __all__ = ["Reading", "Run", "difference"]
 
@@ -251,7 +251,7 @@ def provenance() -> dict[str, str]:
     return {
         "begun": datetime.now(UTC).isoformat(" ", "seconds"),
         "inferl": version("inferl"),
-        "kernel": kernels.name,
+        "kernel": engine.name,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",

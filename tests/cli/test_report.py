@@ -14,7 +14,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from inferl.cli import app
-from inferl.differences import verdict
+from inferl.comparison import verdict
 from inferl.runs import Run, difference
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})

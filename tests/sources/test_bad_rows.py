@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 
 import inferl
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError
 from inferl.sources import Table, table
 from inferl.sources.logs.labelling import arrangement
-from inferl.transitions import Transitions
 
 N = 8
 BAD = 5  # the row that is spoiled, counted from 1

@@ -13,9 +13,9 @@ from gymnasium.wrappers import TimeLimit
 
 import inferl
 from inferl import Evaluator, Function, WithIntercept
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
 from inferl.sources import Rollout, rollout
-from inferl.transitions import Transitions
 
 UNIFORM = np.full((16, 4), 0.25)
 

@@ -19,8 +19,8 @@ from logs import FORMATS, LOG, joined, same
 from pyarrow import parquet
 
 import inferl
+from inferl.data.transitions import Transitions
 from inferl.sources import Table, table
-from inferl.transitions import Transitions
 
 Row = dict[str, Any]
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import inferl
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError
 from inferl.policies import Ratio
 from inferl.sources import minari
-from inferl.transitions import Transitions
 
 WHO = {"algorithm_name": "dice", "author": "a", "author_email": "b", "code_permalink": "c", "description": "d"}
 

@@ -18,8 +18,8 @@ import pytest
 from logs import joined, same, small_log
 from pyarrow import csv as arrow_csv
 
+from inferl.data.transitions import Transitions
 from inferl.sources import table
-from inferl.transitions import Transitions
 
 ROLES: dict[str, Any] = {"features": "s", "n_states": 3}
 INFERL = [sys.executable, "-c", "from inferl.cli import main; main()"]

@@ -9,9 +9,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import inferl
 from inferl.baselines import monte_carlo
+from inferl.data.transitions import Transitions
 from inferl.policies import Predictor
 from inferl.sources import EvaluatorWrapper, rollout
-from inferl.transitions import Transitions
 
 pytestmark = pytest.mark.torch
 

@@ -11,11 +11,11 @@ from gymnasium.wrappers import TimeLimit
 from gymnasium.wrappers import vector as vector_wrappers
 
 import inferl
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, SettingError
 from inferl.policies import Deterministic, Policy, Probabilities, epsilon_greedy
 from inferl.sources import Rollout, rollout
 from inferl.sources.vector import Pairing
-from inferl.transitions import Transitions
 
 N = 4
 MODES = list(AutoresetMode)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, count, single, transitions_of
+from inferl.data.arrays import Floats
+from inferl.data.increments import Increments
+from inferl.data.invariants import demand
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, TargetError
-from inferl.increments import Increments
-from inferl.invariants import demand
-from inferl.rows import Floats
-from inferl.streams import Clock, Steps
-from inferl.transitions import Transitions
 
 __all__ = ["AverageReward"]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from inferl.arrays import is_integer, is_number, short
+from inferl.data.arrays import Floats, Integers, is_integer, is_number, lengthened, short
+from inferl.data.increments import Increments
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
-from inferl.increments import Increments
-from inferl.rows import Floats, Integers, lengthened
-from inferl.streams import Clock, Steps
-from inferl.transitions import Transitions
-from inferl.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
 
 __all__ = ["Algorithm", "Carry", "check_setting", "count", "room", "single", "transitions_of"]
 

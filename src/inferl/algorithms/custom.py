@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, count, transitions_of
-from inferl.arrays import is_integer, short
+from inferl.data.arrays import Floats, Integers, is_integer, short
+from inferl.data.increments import FieldFunction, FieldIncrements, Increments
+from inferl.data.invariants import demand
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import embed, side_by_side
 from inferl.errors import SettingError, ShapeError, TargetError
-from inferl.increments import FieldFunction, FieldIncrements, Increments
-from inferl.invariants import demand
-from inferl.rows import Floats, Integers
-from inferl.streams import Clock, Steps
-from inferl.transitions import Transitions
-from inferl.vectors import embed, side_by_side
 
 __all__ = ["Field", "Linear", "Stack"]
 

@@ -20,17 +20,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl import kernels
+from inferl import engine
 from inferl.algorithms.base import Algorithm, Carry, count, room, transitions_of
 from inferl.algorithms.td import TD
-from inferl.arrays import as_array
+from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, lengthened, shared
+from inferl.data.increments import Increments, unexplained
+from inferl.data.invariants import bounds, demand, shapes
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import (
+    Sparse,
+    Vectors,
+    dense,
+    embed,
+    scale,
+    squared_norm,
+    stored_numbers,
+    terms,
+    verify_vectors,
+)
 from inferl.errors import InputError, SettingError, ShapeError
-from inferl.increments import Increments, unexplained
-from inferl.invariants import bounds, demand, shapes
-from inferl.rows import Bools, Floats, Integers, Rows, lengthened, shared
-from inferl.streams import Clock, Steps
-from inferl.transitions import Transitions
-from inferl.vectors import Sparse, Vectors, dense, embed, scale, squared_norm, stored_numbers, terms, verify_vectors
 
 __all__ = ["DoublyRobust", "ValueIncrements"]
 
@@ -160,7 +169,7 @@ class DoublyRobust(Algorithm):
         weights = []
         for name, factor in (("weight", 1.0), ("early", 0.5)):
             carried = room(carry, name, slot)
-            weights.append(kernels.decaying_sum(add, factor * decay, slot, steps.first, carried, kernels.LARGEST))
+            weights.append(engine.decaying_sum(add, factor * decay, slot, steps.first, carried, engine.LARGEST))
             after[name] = carried
         made = ValueIncrements(
             phi,

@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, check_setting, single, transitions_of
-from inferl.increments import GradientIncrements, Increments
-from inferl.rows import Floats
-from inferl.streams import Clock, Steps
-from inferl.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract
+from inferl.data.arrays import Floats
+from inferl.data.increments import GradientIncrements, Increments
+from inferl.data.streams import Clock, Steps
+from inferl.data.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract
 
 __all__ = ["GTD", "GTD2", "TDC"]
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, check_setting, room, single, transitions_of
-from inferl.arrays import is_integer, short
+from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
+from inferl.data.increments import Increments
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import dense, scale, subtract_scaled
+from inferl.engine import LARGEST
 from inferl.errors import DataError, SettingError
-from inferl.increments import Increments
-from inferl.kernels import LARGEST
-from inferl.rows import Bools, Floats, Integers
-from inferl.streams import Clock, Steps
-from inferl.transitions import Transitions
-from inferl.vectors import dense, scale, subtract_scaled
 
 __all__ = ["TD", "EmphaticTD", "NStepTD", "QEvaluation"]
 

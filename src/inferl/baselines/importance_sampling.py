@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.baselines.monte_carlo import Collector, Episodes, Weighted, check_time_limit, mean_interval
+from inferl.data.arrays import Floats
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError
 from inferl.interval import Interval, check_level
-from inferl.rows import Floats
-from inferl.transitions import Transitions
 
 __all__ = ["per_decision", "weight_notes"]
 

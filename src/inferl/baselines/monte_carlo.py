@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.algorithms.targets import value_of_starts
+from inferl.data.arrays import Bools, Floats, Integers, Rows
+from inferl.data.streams import Streams
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.interval import Interval, check_level, normal
-from inferl.rows import Bools, Floats, Integers, Rows
-from inferl.streams import Streams
-from inferl.targets import value_of_starts
-from inferl.transitions import Transitions
 
 __all__ = ["Collector", "Episodes", "Weighted", "check_time_limit", "mean_interval", "monte_carlo"]
 

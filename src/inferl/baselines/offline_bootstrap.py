@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.algorithms import Algorithm, Carry
+from inferl.algorithms.targets import as_targets
 from inferl.baselines.replay import Draw, Resample, Units, replay
 from inferl.baselines.resampled_sums import solutions
-from inferl.bootstrap import BurnIn, OnlineBootstrap
+from inferl.data.increments import Increments
+from inferl.data.streams import Clock, Streams
+from inferl.data.transitions import Transitions
+from inferl.engine import Foldable
 from inferl.errors import DataError, KindError, SettingError, ShapeError
-from inferl.increments import Increments
 from inferl.interval import Interval, basic, check_level, normal, percentile
-from inferl.kernels import Foldable
-from inferl.least_squares import LeastSquares
-from inferl.step_sizes import StepSize
-from inferl.streams import Clock, Streams
-from inferl.targets import as_targets
-from inferl.transitions import Transitions
+from inferl.methods.bootstrap import BurnIn, OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.methods.step_sizes import StepSize
 
 __all__ = ["offline_bootstrap"]
 

@@ -1,6 +1,6 @@
 """Replay: the averaged recursion on many resamples of the same data.
 
-Each resample walks along its own rows, by `kernels.walk`. Nothing can be shared, for at any moment each of them looks
+Each resample walks along its own rows, by `engine.walk`. Nothing can be shared, for at any moment each of them looks
 at another row. (That all look at the same row is the online trick.)
 """
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl import kernels
-from inferl.bootstrap import OnlineBootstrap
+from inferl import engine
+from inferl.data.arrays import Floats, Integers
+from inferl.data.increments import FieldIncrements, GradientIncrements
+from inferl.data.streams import Clock
+from inferl.engine import Foldable
 from inferl.errors import DivergenceError, SettingError
-from inferl.increments import FieldIncrements, GradientIncrements
-from inferl.kernels import Foldable
-from inferl.rows import Floats, Integers
-from inferl.streams import Clock
+from inferl.methods.bootstrap import OnlineBootstrap
 
 __all__ = ["Draw", "Resample", "Units", "replay"]
 
@@ -99,7 +99,7 @@ def replay(
             steps = np.arange(start, start + rows.shape[1])
             step_size, mass = method.step_size(steps + 1, np.zeros(len(steps))), method.mass(steps)
             left = np.clip(lengths - start, 0, len(steps))
-            kernels.walk(theta, lag, increments, rows, left, step_size, mass, limit)
+            engine.walk(theta, lag, increments, rows, left, step_size, mass, limit)
         averages = theta - lag / method.mass(lengths)[:, None]
     return _finite(averages, lengths)
 
@@ -123,8 +123,8 @@ def _replay_field(
     for b, length in enumerate(lengths.tolist()):
         steps, none = np.arange(length), np.zeros(length, np.int64)
         own = increments[resamples[b].take(length)]
-        draws = kernels.Draws(method.multipliers, 0, 0, none, none)
-        kernels.fold(theta[b], lag[b], own, method.step_size(steps + 1, own.scale), method.mass(steps), draws)
+        draws = engine.Draws(method.multipliers, 0, 0, none, none)
+        engine.fold(theta[b], lag[b], own, method.step_size(steps + 1, own.scale), method.mass(steps), draws)
     with np.errstate(over="ignore", invalid="ignore"):
         return _finite(theta[..., 0] - lag[..., 0] / method.mass(lengths)[:, None], lengths)
 

@@ -11,12 +11,11 @@ from itertools import islice
 import numpy as np
 
 from inferl.baselines.replay import Units
-from inferl.coordinates import Coordinates
-from inferl.increments import Increments
-from inferl.least_squares import UNIDENTIFIED
-from inferl.rows import Floats, Integers
-from inferl.solving import Factored
-from inferl.vectors import Sparse, dense
+from inferl.data.arrays import Floats, Integers
+from inferl.data.increments import Increments
+from inferl.data.vectors import Sparse, dense
+from inferl.methods.least_squares import UNIDENTIFIED
+from inferl.methods.linear_system import Coordinates, Factored
 
 __all__ = ["solutions"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, ShapeError
 from inferl.interval import Interval, check_level, normal
-from inferl.least_squares import UNIDENTIFIED
-from inferl.solving import Factored
-from inferl.transitions import Transitions
+from inferl.methods.least_squares import UNIDENTIFIED
+from inferl.methods.linear_system import Factored
 
 __all__ = ["save"]
 

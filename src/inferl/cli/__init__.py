@@ -12,15 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 import inferl
-from inferl.cli.bench import bench
 from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
 from inferl.cli.report import report
-from inferl.cli.reproduce import reproduce
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
-from inferl.cli.train_pong import train_pong
 from inferl.errors import InferlError
 
 __all__ = ["app", "main"]
@@ -65,7 +62,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare, report, reproduce, train_pong, bench):
+for _command in (demo, evaluate, rollout, resume, compare, report):
     app.command()(_command)
 
 

@@ -29,7 +29,7 @@ def compare(
     [bold]inferl compare new.run old.run --require-lower 0[/bold]
     """
     from inferl.cli.following import as_json, judge
-    from inferl.differences import verdict
+    from inferl.comparison import verdict
     from inferl.interval import check_level
     from inferl.runs import Run, difference
 

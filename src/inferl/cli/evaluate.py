@@ -36,9 +36,9 @@ from inferl.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from inferl.data.transitions import Transitions
     from inferl.runs import Run
     from inferl.sources import Table
-    from inferl.transitions import Transitions
 
 __all__ = ["evaluate", "read_on"]
 

@@ -15,9 +15,9 @@ import typer
 from inferl.errors import InputError
 
 if TYPE_CHECKING:
+    from inferl.data.transitions import Transitions
     from inferl.interval import Interval
     from inferl.runs import Run
-    from inferl.transitions import Transitions
 
 __all__ = ["BASELINES", "answer", "answer_by_baseline", "as_json", "follow", "judge"]
 

@@ -31,7 +31,7 @@ def report(
     [bold]inferl report new.run old.run --output both.html[/bold]
     """
     from inferl.cli.building import check_checkpoint
-    from inferl.report_page import page
+    from inferl.report import page
     from inferl.runs import Run
 
     path = output or (run_files[0].with_suffix(".html") if len(run_files) == 1 else Path("report.html"))

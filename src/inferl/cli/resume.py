@@ -69,8 +69,8 @@ def resume(
 
 def check_options(run: Run, run_file: Path) -> None:
     """Refuse options that the command cannot have had."""
-    from inferl.checkpoint import fits
     from inferl.sources.logs.table import Progress
+    from inferl.storage.checkpoint import fits
 
     commands: dict[str, Callable[..., None]] = {"evaluate": evaluate, "rollout": rollout}
     command = commands.get(run.command)

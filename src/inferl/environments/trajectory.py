@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from inferl.data.transitions import Transitions
 from inferl.environments.outcomes import Outcomes
 from inferl.errors import DataError, ShapeError
-from inferl.transitions import Transitions
 
 __all__ = ["Trajectory", "simulate"]
 

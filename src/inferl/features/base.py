@@ -7,9 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_floats
+from inferl.data.arrays import Floats, as_floats
 from inferl.errors import DataError, SettingError, ShapeError
-from inferl.rows import Floats
 
 __all__ = ["Bounds", "Features", "as_bounds", "unit", "vectors"]
 

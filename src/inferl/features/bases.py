@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_count, as_floats
+from inferl.data.arrays import Floats, Integers, as_count, as_floats
 from inferl.errors import SettingError
 from inferl.features.base import Bounds, as_bounds, unit, vectors
-from inferl.rows import Floats, Integers
 
 __all__ = ["RBF", "Fourier", "Tiles"]
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_array, as_count, as_floats, short
+from inferl.data.arrays import Floats, as_array, as_count, as_floats, short
+from inferl.data.batches import is_module, outputs
 from inferl.errors import SettingError, ShapeError
-from inferl.networks import is_module, outputs
-from inferl.rows import Floats
 
 __all__ = ["Function", "Network", "Transform"]
 

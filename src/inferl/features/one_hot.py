@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_array, as_count
+from inferl.data.arrays import as_array, as_count
 from inferl.errors import DataError, SettingError
 from inferl.features.base import Features
 

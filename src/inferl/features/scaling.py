@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_floats
+from inferl.data.arrays import Floats, as_floats
 from inferl.errors import SettingError
 from inferl.features.base import Bounds, Features, as_bounds, unit
 from inferl.features.one_hot import OneHot, as_features
-from inferl.rows import Floats
 
 __all__ = ["Scaled", "WithIntercept"]
 

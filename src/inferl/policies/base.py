@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_array, as_floats
-from inferl.batches import rows, stacked
+from inferl.data.arrays import Floats, as_array, as_floats
+from inferl.data.batches import rows, stacked
 from inferl.errors import DataError, SettingError, ShapeError
-from inferl.rows import Floats
 
 __all__ = ["Policy", "chosen", "cuts", "distributions", "draw", "one_hot_law"]
 

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_count, is_number, short
-from inferl.batches import count, rows, stacked
+from inferl.data.arrays import Floats, as_count, is_number, short
+from inferl.data.batches import count, is_module, rows, stacked
 from inferl.errors import DataError, SettingError, ShapeError
-from inferl.networks import is_module
 from inferl.policies.base import Policy, chosen, one_hot_law
 from inferl.policies.models import Predictor
 from inferl.policies.simple import Deterministic, Table
-from inferl.rows import Floats
 
 __all__ = ["EpsilonGreedy", "Ratio", "as_policy", "epsilon_greedy"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Floats
+from inferl.data.batches import import_torch, outputs
 from inferl.errors import SettingError, ShapeError
-from inferl.networks import import_torch, outputs
 from inferl.policies.base import Policy, draw, one_hot_law
-from inferl.rows import Floats
 
 __all__ = ["Logits", "Predictor"]
 

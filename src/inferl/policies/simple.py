@@ -10,11 +10,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from inferl.arrays import read, short
-from inferl.batches import count, rows, stacked
+from inferl.data.arrays import Floats, read, short
+from inferl.data.batches import count, rows, stacked
 from inferl.errors import DataError
 from inferl.policies.base import NETWORK_TOLERANCE, TABLE_TOLERANCE, Policy, cuts, distributions, draw
-from inferl.rows import Floats
 
 __all__ = ["Deterministic", "Probabilities", "Table"]
 

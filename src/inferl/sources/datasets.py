@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.arrays import as_count
-from inferl.batches import rows
+from inferl.data.arrays import as_count
+from inferl.data.batches import rows
+from inferl.data.transitions import Transitions
 from inferl.errors import InputError, MissingExtraError, SettingError
 from inferl.features import Features, as_features
 from inferl.policies import Ratio
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
-from inferl.transitions import Transitions
 
 __all__ = ["MinariDataset", "minari"]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferl.arrays import as_count
-from inferl.batches import copied, stacked
+from inferl.data.arrays import as_count
+from inferl.data.batches import copied, stacked
+from inferl.data.transitions import Transitions
 from inferl.errors import SettingError
 from inferl.features import Features, as_features
 from inferl.policies import Policy, Ratio, as_policy
@@ -26,7 +27,6 @@ from inferl.sources.steps import (
     with_starts,
 )
 from inferl.sources.vector import VectorPlay
-from inferl.transitions import Transitions
 
 if TYPE_CHECKING:
     from gymnasium import Env

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Floats, Integers
+from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.errors import TargetError
-from inferl.invariants import COUNT, bounds, shapes
-from inferl.rows import Floats, Integers
 
 __all__ = ["Starts"]
 

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inferl.arrays import is_number, short
-from inferl.batches import stacked
+from inferl.data.arrays import Bools, is_number, short
+from inferl.data.batches import stacked
+from inferl.data.transitions import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError
 from inferl.features import Features
-from inferl.rows import Bools
 from inferl.sources.starts import Starts
-from inferl.transitions import Transitions
 
 __all__ = [
     "Step",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferl.batches import copied, count, placed, rows
+from inferl.data.arrays import Bools, Integers
+from inferl.data.batches import copied, count, placed, rows
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.policies import Policy
-from inferl.rows import Bools, Integers
 from inferl.sources.steps import Step, check_action, import_gymnasium
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.batches import copied, stacked
+from inferl.data.arrays import Bools
+from inferl.data.batches import copied, stacked
 from inferl.errors import MissingExtraError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.features import Features, as_features
 from inferl.interval import Interval, check_level
-from inferl.rows import Bools
 from inferl.sources.starts import Starts
 from inferl.sources.steps import Step, check_discount, check_space, limit_ends, transitions, with_starts
 from inferl.sources.vector import Pairing

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferl.rows import Bools
+from inferl.data.arrays import Bools
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.faults import Fault, Faults

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import EllipsisType
 
-from inferl.arrays import short
+from inferl.data.arrays import short
 from inferl.errors import SettingError
 
 __all__ = ["CONVENTIONS", "Column", "Columns", "resolve"]

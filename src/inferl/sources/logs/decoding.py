@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Bools, Floats, Integers, Rows
+from inferl.data.invariants import demand, shapes
 from inferl.errors import SettingError
-from inferl.invariants import demand, shapes
-from inferl.rows import Bools, Floats, Integers, Rows
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.pieces import Broken

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Bools
 from inferl.errors import DataError
-from inferl.rows import Bools
 
 __all__ = ["DROP", "Fault", "Faults", "shown"]
 

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from inferl.invariants import COUNT, bounds, shapes
-from inferl.rows import Bools, Floats, Integers
+from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.sources.logs.decoding import LogRows
 
 __all__ = ["RECENT", "Labelling", "arrangement", "codes", "follows", "linked_to_previous"]

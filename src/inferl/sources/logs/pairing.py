@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inferl.rows import Bools, Floats, Integers
+from inferl.data.arrays import Bools, Floats, Integers
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.labelling import Labelling, arrangement, follows, linked_to_previous
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import InputError, SettingError
 from inferl.policies import Policy, Probabilities, Table
 from inferl.policies import as_policy as chooser
-from inferl.rows import Bools, Floats, Integers
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.values import column_of, integers, kind_of, naming, numbers, vectors

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from inferl.arrays import as_count, is_number, short
+from inferl.data.arrays import as_count, is_number, short
+from inferl.data.invariants import COUNT, bounds, demand
+from inferl.data.transitions import Transitions
 from inferl.errors import CheckpointMismatchError, SettingError
-from inferl.invariants import COUNT, bounds, demand
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder
@@ -26,7 +27,6 @@ from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, o
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
-from inferl.transitions import Transitions
 
 __all__ = ["Progress", "Table", "table"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import SettingError
-from inferl.rows import Bools, Floats, Integers
 
 __all__ = ["column_of", "flags", "integers", "kind_of", "labels", "naming", "numbers", "times", "vectors"]
 

@@ -1,0 +1,89 @@
+"""Targets: what a user may ask the value of, as rows of numbers, and what the answer is then about."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.algorithms import Algorithm, DoublyRobust
+from inferl.data.arrays import Floats, as_array, as_floats
+from inferl.errors import InputError, TargetError
+
+__all__ = ["Targets", "as_targets", "value_of_starts"]
+
+
+class Targets(NamedTuple):
+    """Rows along which a state is read."""
+
+    rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
+    single: bool  # one was asked for, not a list of one
+    about: str  # "value", "known start", "fitted", "gap", "average", "observed", "state", "features", "parameters"
+
+
+def value_of_starts(limited: bool, undiscounted: bool) -> str:
+    """Name the default estimand; `limited`: a time limit that belongs to the task has ended episodes.
+
+    >>> value_of_starts(limited=True, undiscounted=True)
+    'the mean return up to the time limit'
+    """
+    if limited and undiscounted:
+        return "the mean return up to the time limit"
+    return "the value of the start distribution" + (", up to the time limit" if limited else "")
+
+
+def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: bool) -> Targets:
+    """Turn a target into rows.
+
+    A target is a name that the algorithm knows, such as ``"value"``; the number of a state (tabular features); a vector
+    of features, or a matrix with k of them; with `whole`, vectors of all p parameters too. None is ``"value"``. Starts
+    that a source has observed are ``"value"`` too, if the algorithm knows it: what is asked for is the value of the
+    distribution that they come from. ``("value", c)`` is the same, where the mean features c of that distribution are
+    known.
+
+    >>> from inferl import TD
+    >>> as_targets(1, TD(3), tabular=True, whole=False).rows
+    array([[0., 1., 0.]])
+    """
+    names = algorithm.named_targets()
+    if target is None or isinstance(target, str):
+        name = next(iter(names), "value") if target is None else target
+        if name in names:
+            return Targets(names[name], len(names[name]) == 1, name)
+        if target is None:
+            raise TargetError(f"{algorithm} needs a target: a state's number, or features; DoublyRobust needs none")
+        known = ", ".join(repr(known) for known in names) or "none; DoublyRobust has 'value'"
+        raise TargetError(f"target is {target!r}; the names that {algorithm} knows are: {known}")
+    if hasattr(target, "words") and "value" in names:  # the starts that a source has observed
+        return Targets(names["value"], len(names["value"]) == 1, "value")
+    if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
+        if target[0] != "value" or not isinstance(algorithm, DoublyRobust):
+            raise TargetError(f"target is {target!r:.80}; ('value', c) has mean features c, and is for DoublyRobust")
+        given = as_targets(_array("mean features", target[1]), algorithm, tabular, whole=False)
+        return Targets(given.rows + names["gap"], given.single, "known start")
+    array = _array("target", target)
+    if array.ndim == 0:
+        if not np.issubdtype(array.dtype, np.integer):
+            raise TargetError(f"target {target!r:.80} is neither the number of a state nor a vector of features")
+        if tabular is False:
+            raise TargetError(f"target {target!r} is the number of a state, but features are vectors; pass phi(s)")
+        return Targets(algorithm.state_vector(int(array))[None], True, "state")
+    lengths = {algorithm.n_values, algorithm.dimension} | ({algorithm.n_parameters} if whole else set())
+    rows = np.atleast_2d(as_floats("target", array))
+    if rows.ndim != 2 or rows.shape[1] not in lengths or len(rows) == 0:
+        expected = " or ".join(str(length) for length in sorted(lengths))
+        raise TargetError(f"target has shape {array.shape}; expected vectors of length {expected}")
+    if not np.isfinite(rows).all():
+        raise TargetError("target has entries that are not finite")
+    if rows.shape[1] == algorithm.n_values:
+        about = "observed" if hasattr(target, "words") else "features"
+        return Targets(algorithm.of_features(rows), array.ndim == 1, about)
+    return Targets(rows, array.ndim == 1, "parameters")
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    try:
+        return as_array(name, values)
+    except InputError as error:
+        raise TargetError(str(error)) from None

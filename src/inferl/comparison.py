@@ -1,0 +1,200 @@
+r"""Differences: which of two policies is better, and by how much.
+
+Two independent streams: SE^2 = s1^2 + s2^2, with Welch's degrees of freedom. The same stream for both: either the rows
+of two coupled bootstraps are subtracted one by one (``paired``), or one evaluator of a `Stack` solves for both at once
+and is asked for the target (c, -c).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from inferl.algorithms.targets import as_targets
+from inferl.data.arrays import Floats
+from inferl.errors import KindError, PairingError, SettingError
+from inferl.evaluator import Evaluator
+from inferl.interval import TUNING_TIME, Interval, anytime, check_level, grown, normal
+from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
+
+__all__ = ["difference", "verdict", "welch"]
+
+
+def difference(
+    a: Evaluator,
+    b: Evaluator | float,
+    target: Any = None,
+    level: float = 0.95,
+    kind: str | None = None,
+    *,
+    paired: bool | None = None,
+    other_target: Any = None,
+    tuning_time: int = TUNING_TIME,
+) -> Interval:
+    """Return the interval for the value of `a` minus that of `b`.
+
+    Parameters
+    ----------
+    a, b
+        Two evaluators, or an evaluator and a number to compare with.
+    target
+        As for `Evaluator.interval`.
+    level
+        Probability with which the interval holds the truth.
+    kind
+        ``"normal"`` (the default of independent streams), ``"anytime"``; if paired also ``"percentile"`` (its default)
+        and ``"basic"``.
+    paired
+        Whether both were fed the same stream; by default fingerprints of rewards and discounts tell. Then both must be
+        bootstraps that share seed, multipliers, average and replicas; step sizes and algorithms may differ. Least
+        squares pairs two policies by `Stack`, and is refused here.
+    other_target
+        The target for `b`, where it has other features than `a`.
+    tuning_time
+        Of an anytime interval: the number of transitions, those of both streams together, at which it is tightest.
+
+    Examples
+    --------
+    >>> from inferl import TD, Transitions
+    >>> def played(chance, seed):
+    ...     coin = (np.random.default_rng(seed).random(2000) < chance).astype(float)
+    ...     return Evaluator(TD(1)).update(Transitions(np.zeros(2000, int), coin, np.zeros(2000, int), 0.9))
+    >>> found = difference(played(0.6, seed=1), played(0.5, seed=2), target=0)
+    >>> print(found)
+    1.02 [0.71, 1.33] 95% pointwise, 4 000 transitions
+    >>> print(verdict(found))
+    the first is larger
+    >>> print(difference(played(0.6, seed=1), 5.0, target=0))
+    1.01 [0.79, 1.23] 95% pointwise, 2 000 transitions
+    """
+    check_level(level)
+    if kind == "simultaneous":
+        raise KindError("a difference has no 'simultaneous' interval; ask for one target at a time")
+    if not isinstance(b, Evaluator):
+        one = a.interval(target, level, kind, tuning_time)
+        return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)
+    other_target = target if other_target is None else other_target
+    _refuse_other_questions(a, b)
+    same = a.n == b.n > 0 and a.outcomes == b.outcomes
+    if paired is False and same:
+        raise PairingError(
+            f"both evaluators were fed the same stream of {a.n} transitions, so they are not independent"
+        )
+    if same if paired is None else paired:
+        return _paired(a, b, target, other_target, level, kind, tuning_time)
+    if kind not in (None, "normal", "anytime"):
+        raise KindError(
+            f"two independent streams have no {kind!r} interval of their difference, only normal and anytime"
+        )
+    found = welch(a.interval(target, level, "normal"), b.interval(other_target, level, "normal"))
+    if kind != "anytime":
+        return found
+    growth = [grown(e.method.information, e.n, max(tuning_time // 2, 1)) for e in (a, b)]
+    return anytime(found, sum(growth) / 2)
+
+
+def welch(one: Interval, other: Interval) -> Interval:
+    """Subtract two independent intervals: SE^2 = s1^2 + s2^2, freedom = SE^4 / (s1^4 / f1 + s2^4 / f2).
+
+    >>> one = Interval(3.0, 1.0, 5.0, 0.95, "normal", 1.0, n=100, freedom=10.0)
+    >>> both = welch(one, one)
+    >>> print(f"{both.standard_error:.3f} {both.freedom:.0f}")
+    1.414 20
+    """
+    first, second = (np.square(np.asarray(interval.standard_error, np.float64)) for interval in (one, other))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weight = first**2 / one.freedom + second**2 / other.freedom
+        freedom = np.where((weight > 0) & np.isfinite(weight), (first + second) ** 2 / weight, np.inf)[()]
+    estimate, error = one.estimate - other.estimate, np.sqrt(first + second)
+    lower, upper = normal(estimate, error, one.level, freedom)
+    notes = tuple(f"{name}: {note}" for name, part in (("first", one), ("second", other)) for note in part.notes)
+    about = _difference_of(one.estimand, other.estimand)
+    return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, freedom, about)
+
+
+def _difference_of(one: str, other: str) -> str:
+    """Name the estimand of a difference; refuse to subtract answers to different questions."""
+    if _question(one) != _question(other):
+        raise SettingError(f"the first is about {one}, the second about {other}: ask both the same question")
+    return f"difference of two policies: {max(one, other, key=len)}" if one else ""
+
+
+def _question(estimand: str) -> str:
+    """Leave out what the data decide: whether a time limit ended any episode."""
+    whole = estimand.replace("the mean return up to the time limit", "the value of the start distribution")
+    return whole.replace(", up to the time limit", "")
+
+
+def verdict(interval: Interval, name: str = "the first") -> str:
+    """Say in words what the interval of a difference says."""
+    if interval.lower > 0 or interval.upper < 0:
+        return f"{name} is {'larger' if interval.lower > 0 else 'smaller'}"
+    return "the data do not tell which is larger"
+
+
+def _paired(
+    a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int
+) -> Interval:
+    """Subtract replica by replica: what both streams' multipliers share falls out."""
+    method = _shared_method(a, b)
+    one, other = _reading(a, target), _reading(b, other_target)
+    both = BootstrapReading(
+        one.estimate - other.estimate, one.deviations - other.deviations, min(one.freedom, other.freedom), one.n
+    )
+    found = method.interval(both, level, "normal" if kind == "anytime" else kind)
+    if kind == "anytime":
+        found = anytime(found, grown(method.information, one.n, tuning))
+    notes = tuple(
+        f"{name}: {note}"
+        for name, evaluator, asked in (("first", a, target), ("second", b, other_target))
+        for note in evaluator.interval(asked, level).notes
+    )
+    abouts = (evaluator.interval(asked, level).estimand for evaluator, asked in ((a, target), (b, other_target)))
+    found = replace(found, notes=notes, estimand=_difference_of(*abouts))
+    return found.only() if np.ndim(target) < 2 else found
+
+
+def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
+    """Refuse values that are discounted differently: their difference is no difference of policies."""
+    one, other = (evaluator.settled().episodes.discounts for evaluator in (a, b))
+    if one[0] == one[1] != other[0] == other[1]:  # each has a discount of its own
+        raise SettingError(
+            f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
+            "with the same discount"
+        )
+
+
+def _between(bounds: Floats) -> str:
+    low, high = bounds.tolist()
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _reading(evaluator: Evaluator, target: Any) -> BootstrapReading:
+    state = evaluator.settled()
+    rows = as_targets(target, evaluator.algorithm, state.tabular, whole=True).rows
+    method = cast(OnlineBootstrap, evaluator.method)
+    return method.read(cast(BootstrapState, state.method), evaluator.algorithm.pad(rows))
+
+
+def _shared_method(a: Evaluator, b: Evaluator) -> OnlineBootstrap:
+    """Refuse evaluators that do not go together step by step."""
+    one, other = a.method, b.method
+    if not (isinstance(one, OnlineBootstrap) and isinstance(other, OnlineBootstrap)):
+        raise SettingError(
+            "paired=True subtracts the replicas of two bootstraps, and LeastSquares has none; evaluate both policies "
+            "at once with Stack, and ask it for the target (c, -c)"
+        )
+    for name in ("seed", "multipliers", "average", "n_replicas", "first_replica"):
+        if getattr(one, name) != getattr(other, name):
+            raise PairingError(
+                f"{name} is {getattr(one, name)} in the first and {getattr(other, name)} in the second; paired "
+                "bootstraps must share it"
+            )
+    if a.n != b.n or a.outcomes != b.outcomes:
+        raise PairingError(
+            f"the evaluators were not fed the same stream: {a.n} and {b.n} transitions, whose outcomes "
+            f"have the fingerprints {a.outcomes:016x} and {b.outcomes:016x}; leave paired out if they are independent"
+        )
+    return one

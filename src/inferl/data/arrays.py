@@ -1,0 +1,253 @@
+"""Rows: records of arrays that share their first axis, cut and joined without looking inside; and states in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.data.invariants import demand
+from inferl.errors import DataError, InferlError, SettingError, ShapeError
+
+__all__ = [
+    "GATHER",
+    "Bools",
+    "Floats",
+    "InPlace",
+    "Integers",
+    "Rows",
+    "as_array",
+    "as_count",
+    "as_floats",
+    "is_integer",
+    "is_number",
+    "lengthened",
+    "place",
+    "read",
+    "shared",
+    "short",
+    "squared",
+]
+
+GATHER = 128  # rows that one matrix product adds; more keep the processor busier, and a copy of a state larger
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+shared: dict[str, Any] = {"shared": True}  # metadata of a field that belongs to all rows together
+
+
+_KNOWN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # looking fields up is slow
+
+
+def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of a dataclass's columns, and of all its fields."""
+    if cls not in _KNOWN:
+        columns = tuple(f.name for f in fields(cls) if not f.metadata.get("shared"))
+        _KNOWN[cls] = columns, tuple(f.name for f in fields(cls))
+    return _KNOWN[cls]
+
+
+class Rows:
+    """Base of frozen dataclasses whose fields are arrays (or Rows) with one entry a row.
+
+    Cutting and joining skip validation: what was checked once stays checked.
+    """
+
+    def __len__(self) -> int:
+        for name in _names(type(self))[0]:
+            value = getattr(self, name)
+            if value is not None:
+                return len(value)
+        raise TypeError(f"{type(self).__name__} has no rows")
+
+    def __getitem__(self, rows: slice | Integers) -> Self:
+        columns = {name: getattr(self, name) for name in _names(type(self))[0]}
+        return self._rebuilt({name: x if x is None else x[rows] for name, x in columns.items()})
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Put the rows of several records behind each other."""
+        if len(parts) == 1:
+            return parts[0]
+        joined: dict[str, Any] = {}
+        for name in _names(type(parts[0]))[0]:
+            value = getattr(parts[0], name)
+            if value is None:
+                joined[name] = None
+            elif isinstance(value, Rows):
+                joined[name] = type(value).join([getattr(part, name) for part in parts])
+            else:
+                joined[name] = np.concatenate([getattr(part, name) for part in parts])
+        return parts[0]._rebuilt(joined)
+
+    def copied(self) -> Self:
+        """Return the same rows in arrays of their own, so that nothing larger is kept for them."""
+        columns = {name: getattr(self, name) for name in _names(type(self))[0]}
+        return self._rebuilt({name: _copied(x) for name, x in columns.items()})
+
+    def verify(self) -> None:
+        """Refuse columns of different lengths."""
+        columns = [getattr(self, name) for name in _names(type(self))[0]]
+        same = len({len(column) for column in columns if column is not None}) == 1
+        demand(same, f"the columns of {type(self).__name__} have different lengths")
+
+    def _rebuilt(self, columns: dict[str, Any]) -> Self:
+        new = object.__new__(type(self))
+        for name in _names(type(self))[1]:
+            object.__setattr__(new, name, columns[name] if name in columns else getattr(self, name))
+        return new
+
+
+def _copied(x: Any) -> Any:
+    if x is None or isinstance(x, Rows):
+        return x and x.copied()
+    return np.array(x, order="C")
+
+
+def lengthened(x: Floats, length: int) -> Floats:
+    """Extend the last axis by zeros (`np.pad` takes longer than a reading should)."""
+    if x.shape[-1] == length:
+        return x
+    longer = np.zeros((*x.shape[:-1], length))
+    longer[..., : x.shape[-1]] = x
+    return longer
+
+
+def squared(x: Floats, length: int) -> Floats:
+    """Extend the last two axes by zeros."""
+    larger = np.zeros((*x.shape[:-2], length, length))
+    larger[..., : x.shape[-2], : x.shape[-1]] = x
+    return larger
+
+
+class InPlace:
+    """Base of dataclasses that are changed in place: arrays, and others of their kind."""
+
+    def copy(self) -> Self:
+        """Return an independent copy; what is never changed in place is shared."""
+        new = object.__new__(type(self))
+        for name in _names(type(self))[1]:
+            value = getattr(self, name)
+            object.__setattr__(new, name, value.copy() if isinstance(value, np.ndarray | InPlace) else value)
+        return new
+
+
+DEEPEST = 64  # axes that an array of NumPy may have
+NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
+KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Read truth values, integers or floats of any shape; refuse everything else.
+
+    >>> as_array("rewards", [0, 1])
+    array([0, 1])
+    >>> as_array("rewards", np.ma.array([0.0, 1.0], mask=[False, True]))
+    Traceback (most recent call last):
+        ...
+    inferl.errors.DataError: row 1: reward is masked; drop the row or repair it
+    """
+    array = read(name, values)
+    if array.dtype.kind not in NUMBERS:
+        raise _no_numbers(name, array)
+    return array
+
+
+def read(name: str, values: Any) -> NDArray[Any]:
+    """Make an array of any kind; refuse masks, and what is no array at all."""
+    _refuse_masked(name, values)
+    try:
+        return np.asarray(values)
+    except InferlError:
+        raise
+    except Exception as error:  # an object may raise what it likes when it is asked for its array
+        if isinstance(error, ValueError) and isinstance(values, list | tuple):
+            raise ShapeError(f"{name} have rows of different lengths") from None
+        raise ShapeError(f"{name} cannot be read as an array: {error}") from None
+
+
+def as_floats(name: str, values: Any) -> Floats:
+    """Read numbers as floats in an array of their own: the caller may reuse the buffer."""
+    array = as_array(name, values)
+    with np.errstate(over="ignore"):  # what is too large for a float becomes infinite, and is refused as such
+        return np.array(array, dtype=np.float64, order="C")
+
+
+def as_count(name: str, number: Any, least: int) -> int:
+    """Read a setting that is a whole number.
+
+    >>> as_count("order", np.int64(3), 0)
+    3
+    """
+    if not is_integer(number) or number < least:
+        raise SettingError(f"{name} is {short(number)}; it is a whole number, at least {least}")
+    return int(number)
+
+
+def is_integer(value: Any) -> bool:
+    """Say whether a value is a whole number, of Python or of NumPy; true and false are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Say whether a value is a real number, which may be NaN; true and false are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def place(where: tuple[int, ...]) -> str:
+    """Name an entry of an array.
+
+    >>> place((3,)), place((3, 1))
+    ('row 3', 'row 3, column 1')
+    """
+    row, *columns = (str(int(i)) for i in where or (0,))
+    return f"row {row}, column {', '.join(columns)}" if columns else f"row {row}"
+
+
+def _refuse_masked(name: str, values: Any, where: tuple[int, ...] = ()) -> None:
+    """Look for masks in an array, or in a list of them, which NumPy would drop."""
+    if isinstance(values, np.ma.MaskedArray):
+        for inner in np.argwhere(np.ma.getmaskarray(values))[:1]:
+            raise DataError(f"{place((*where, *inner))}: {_one(name)} is masked; drop the row or repair it")
+    elif isinstance(values, list | tuple) and len(where) < DEEPEST and set(map(type, values)) - {float, int}:
+        for row, part in enumerate(values):
+            _refuse_masked(name, part, (*where, row))
+
+
+def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:
+    """Say what an array is made of, if not of numbers."""
+    if array.dtype.kind != "O":
+        what = KINDS.get(array.dtype.kind, "no numbers")
+        return ShapeError(f"{name} of type {array.dtype} cannot be read as floats: they are {what}")
+    if array.ndim == 0:
+        return ShapeError(f"{name} cannot be read as numbers: {short(array.item())}")
+    for where, value in np.ndenumerate(array):
+        if isinstance(value, int) and value.bit_length() > 63:  # NumPy keeps it as it is, because no number holds it
+            return DataError(f"{place(where)}: {_one(name)} is {short(value)}; integers are below 2^63")
+        if not isinstance(value, int | float):
+            return DataError(f"{place(where)}: {_one(name)} is {short(value)}; drop the row or repair it")
+    return ShapeError(f"{name} are Python objects, not an array of numbers; convert them with np.array(x, float)")
+
+
+def short(value: Any) -> str:
+    """Name any value in a few characters.
+
+    >>> short(0.25), short("a" * 1000), short(10**400), short({})
+    ('0.25', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 'about 2^1329', 'a dict')
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"about 2^{value.bit_length()}"
+    if isinstance(value, int | float | np.number | np.bool_):
+        return str(value)
+    if value is None or isinstance(value, str | bytes | np.generic):
+        return repr(value)[:40]
+    return f"a {type(value).__name__}"
+
+
+def _one(name: str) -> str:
+    return name.removesuffix("s")

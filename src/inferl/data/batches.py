@@ -1,0 +1,161 @@
+"""Batches of observations or actions: arrays whose first axis counts them, or dicts and tuples of such arrays.
+
+This is the form in which Gymnasium's vector environments hand them out. A single one may be anything that its space
+allows: a number, an array, or a dict or tuple of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from inferl.data.arrays import Bools, Floats, Integers, read, short
+from inferl.errors import MissingExtraError, SettingError, ShapeError
+
+__all__ = ["copied", "count", "import_torch", "is_module", "outputs", "placed", "rows", "stacked"]
+
+
+def copied(batch: Any) -> Any:
+    """Copy a batch, or a single observation, as arrays: an environment may reuse its buffer.
+
+    >>> copied({"position": [0.5, 1.0]})
+    {'position': array([0.5, 1. ])}
+    """
+    if isinstance(batch, dict):
+        return {name: copied(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(copied(part) for part in batch)
+    return np.array(batch)
+
+
+def count(batch: Any) -> int:
+    """Count the rows of a batch; what has no first axis has none.
+
+    >>> count({"position": np.zeros((3, 2))}), count(7)
+    (3, 0)
+    """
+    while isinstance(batch, dict | tuple):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch), 0)
+    array = read("batches", batch)
+    return len(array) if array.ndim else 0
+
+
+def stacked(singles: Sequence[Any]) -> Any:
+    """Put single observations or actions into one batch.
+
+    >>> stacked([(1, 0.5), (2, 0.25)])
+    (array([1, 2]), array([0.5 , 0.25]))
+    """
+    try:
+        if isinstance(singles[0], dict):
+            return {name: stacked([single[name] for single in singles]) for name in singles[0]}
+        if isinstance(singles[0], tuple):
+            return tuple(stacked(parts) for parts in zip(*singles, strict=True))
+        return np.stack(singles)
+    except ShapeError:
+        raise
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        kinds = ", ".join(sorted({type(single).__name__ for single in singles}))
+        raise ShapeError(f"{len(singles)} observations or actions ({kinds}) do not fit into a batch: {error}") from None
+
+
+def rows(batch: Any, which: Bools | Integers | int) -> Any:
+    """Pick some rows of a batch, or a single one by its number.
+
+    >>> rows((np.array([1, 2]), np.array([0.5, 0.25])), 1)
+    (np.int64(2), np.float64(0.25))
+    """
+    if isinstance(batch, dict):
+        return {name: rows(part, which) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(rows(part, which) for part in batch)
+    return batch[which]
+
+
+def placed(batch: Any, which: Bools, part: Any) -> Any:
+    """Return a batch whose rows `which` are those of `part`; the others stay.
+
+    >>> placed(np.array([1, 2, 3]), np.array([True, False, True]), np.array([7, 9]))
+    array([7, 2, 9])
+    """
+    if isinstance(batch, dict):
+        return {name: placed(batch[name], which, part[name]) for name in batch}
+    if isinstance(batch, tuple):
+        return tuple(placed(one, which, other) for one, other in zip(batch, part, strict=True))
+    new = np.array(batch)
+    new[which] = part
+    return new
+
+
+def import_torch() -> ModuleType:
+    """Import torch, or say how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "torch") from None
+    module: ModuleType = torch
+    return module
+
+
+def is_module(thing: object) -> bool:
+    """Say whether something is a torch module, without importing torch: whoever made one has done so.
+
+    >>> is_module(print)
+    False
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def outputs(module: Any, batch: Any) -> Floats:
+    """Run a module on a batch of observations, in evaluation mode and without gradients.
+
+    Floats become the module's own kind of floats, on its device; integers stay integers (for an embedding). A dict or
+    tuple of arrays becomes a dict or tuple of tensors.
+
+    >>> import torch
+    >>> outputs(torch.nn.Flatten(), np.ones((1, 2, 2)))
+    array([[1., 1., 1., 1.]])
+    """
+    torch = import_torch()
+    parameter = next(module.parameters(), None)
+    name = type(module).__name__
+    with _evaluating(module), torch.no_grad():
+        try:
+            result = module(_tensors(torch, batch, parameter))
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise ShapeError(f"{name} cannot take these observations: {error}") from None
+    if not isinstance(result, torch.Tensor):
+        raise SettingError(
+            f"{name} returned {short(result)}, not a tensor; give the part whose output is meant, such as the "
+            "value_net of an mlp_extractor"
+        )
+    return np.asarray(result.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _tensors(torch: ModuleType, batch: Any, like: Any) -> Any:
+    if isinstance(batch, dict):
+        return {name: _tensors(torch, part, like) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_tensors(torch, part, like) for part in batch)
+    tensor = torch.as_tensor(np.asarray(batch))
+    if like is None:
+        return tensor
+    return tensor.to(device=like.device, dtype=like.dtype if tensor.is_floating_point() else tensor.dtype)
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """Switch dropout and the like off; afterwards each part is in the mode it was in."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

@@ -1,0 +1,94 @@
+"""Fingerprints: one number for a stream, by which two evaluators know that they were fed the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.data.arrays import Integers
+
+__all__ = ["combined", "fingerprints"]
+
+FINISHER = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+WHOLE, ONE = 1 << 64, np.uint64(1)
+BLOCK = 4096  # rows whose words stay in the cache
+
+Words = NDArray[np.uint64]
+
+
+def fingerprints(
+    step: Integers, stream: Integers, outcomes: Iterable[Any], rest: Iterable[Any] = ()
+) -> tuple[int, int]:
+    """Return two numbers below 2^64 that tell rows apart, and their order: one of the outcomes, one of all columns.
+
+    Columns have a row a step, of numbers or of arrays of numbers. Those of successive chunks are `combined`.
+
+    >>> step, stream, rewards = np.arange(4), np.zeros(4, np.int64), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> (whole, _), (head, _), (tail, _) = (
+    ...     fingerprints(step[k], stream[k], [rewards[k]]) for k in (slice(4), slice(3), slice(3, 4))
+    ... )
+    >>> combined([head, tail]) == whole, fingerprints(step, stream, [rewards[::-1]])[0] == whole
+    (True, False)
+    """
+    seen, more = list(outcomes), list(rest)
+    keys = _keys(len(seen) + len(more) + 2)
+    first = second = 0
+    for start in range(0, len(step), BLOCK):
+        rows = slice(start, start + BLOCK)
+        columns = [_words(column[rows]) * key for column, key in zip((step, stream, *seen, *more), keys, strict=True)]
+        words = _spread(_sum(columns[: 2 + len(seen)]))
+        first += int(words.sum(dtype=np.uint64))
+        if more:  # the word of a row is the key of what else it holds
+            second += int(np.dot(words | ONE, _sum(columns[2 + len(seen) :])))
+    return first % WHOLE, (first + second) % WHOLE
+
+
+def combined(parts: Iterable[int]) -> int:
+    """Return the fingerprint of several streams, or of successive chunks of one, in whatever order they are named.
+
+    >>> combined([combined([1, 2]), 2**64 - 1]) == combined([1, combined([2**64 - 1, 2])])
+    True
+    """
+    return sum(parts) % WHOLE
+
+
+def _words(column: Any) -> Words:
+    """One word a row: the bits of a number, or a sum of those of several, each with a key of its own."""
+    if column.dtype == np.bool_:
+        return np.asarray(column.astype(np.uint64))
+    bits: Words = (column + 0.0 if column.ndim == 1 and column.dtype == np.float64 else column).view(np.uint64)
+    if bits.ndim == 1:  # + 0.0: there is a negative zero
+        return bits
+    # Integers wrap around and add up in any order to the same sum, however rows are cut.
+    axes = "abcdefg"[: bits.ndim - 1]
+    keys = _keys(int(np.prod(bits.shape[1:]))).reshape(bits.shape[1:])
+    return np.asarray(np.einsum(f"z{axes},{axes}->z", bits, keys))
+
+
+def _sum(columns: list[Words]) -> Words:
+    total = columns[0]
+    for column in columns[1:]:
+        total += column
+    return total
+
+
+def _spread(words: Words) -> Words:
+    """Spread every bit over the word (splitmix64), in place."""
+    for shift, factor in FINISHER:
+        words ^= words >> shift
+        words *= factor
+    words ^= words >> np.uint64(31)
+    return words
+
+
+@cache
+def _keys(number: int) -> Words:
+    """Odd words without a pattern, always the same."""
+    return _spread(np.arange(1, number + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | ONE

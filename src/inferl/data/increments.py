@@ -1,0 +1,345 @@
+"""Increments: what an algorithm makes of a transition, before replicas, step sizes and multipliers come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inferl.data.arrays import Floats, Integers, Rows, as_floats, shared
+from inferl.data.invariants import demand, shapes
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import Sparse, Vectors, dense, slice_of, stored_numbers, terms, verify_vectors
+from inferl.errors import DataError, ShapeError
+
+__all__ = [
+    "FieldFunction",
+    "FieldIncrements",
+    "GradientForm",
+    "GradientIncrements",
+    "Increments",
+    "Transition",
+    "unexplained",
+]
+
+MOST_LEVERAGE = 0.999  # of a row that others help to explain
+
+
+@dataclass(frozen=True, eq=False)
+class Increments(Rows):
+    r"""Affine increments of T steps, each a few rank-one terms minus a diagonal damping.
+
+    .. math:: H_t(\theta) = \sum_k u_{tk} (c_{tk} - v_{tk} \cdot \theta) - d \theta = b_t - A_t \theta
+
+    Examples
+    --------
+    >>> step = Increments.dense(matrix=np.diag([1.0, 2.0]), vector=[3.0, 4.0])
+    >>> step.at(np.array([1.0, 1.0]))
+    array([[2., 2.]])
+    """
+
+    u: Vectors  # (T, K, p)
+    v: Vectors  # (T, K, p)
+    c: Floats  # (T, K)
+    damping: Floats = field(metadata=shared)  # (p,)
+    scale: Floats  # (T,) |phi_t|^2, for the cap on the step size
+
+    def verify(self) -> None:
+        """Refuse what no steps give."""
+        super().verify()
+        sizes = shapes(self, {"c": "T K", "scale": "T"})
+        sizes = verify_vectors(self, "T K p", ["u", "v"], **sizes)
+        demand(len(self.damping) in (0, sizes["p"]), "Increments.damping has another length than u and v")
+
+    @property
+    def n_parameters(self) -> int:
+        """Length p of the parameter vector."""
+        return len(self.damping)
+
+    @property
+    def n_terms(self) -> int:
+        """Number K of rank-one terms a step."""
+        return int(self.c.shape[1])
+
+    def at(self, theta: Floats) -> Floats:
+        """Evaluate H_t(theta) for one theta (p,): (T, p)."""
+        return _summed("tkp,tk->tp", dense(self.u), self.rest(theta)) - self.damping * theta
+
+    def rest(self, theta: Floats) -> Floats:
+        """What theta leaves unexplained of each term, c - v . theta: (T, K)."""
+        v = self.v
+        if isinstance(v, Sparse):
+            return np.asarray(self.c - np.add.reduce(v.value * theta[v.index], axis=-1))
+        return np.asarray(self.c - v @ theta)
+
+    def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
+        """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries.
+
+        If theta has seen these rows, the `inverse` of the sum of all A_t corrects for it (see `unexplained`).
+        """
+        u, rest = self.u, self.rest(theta)
+        if inverse is not None:
+            rest = unexplained(rest, self.leverage(inverse))
+        if not isinstance(u, Sparse) or self.damping.any():
+            return _summed("tkp,tk->tp", dense(u), rest) - self.damping * theta
+        n = len(self)
+        return Sparse(u.index.reshape(n, -1), (u.value * rest[..., None]).reshape(n, -1), u.size)
+
+    def leverage(self, inverse: Floats) -> Floats:
+        """How much each term explains itself, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
+        u, v = self.u, self.v
+        if isinstance(u, Sparse) and isinstance(v, Sparse):
+            between = inverse[v.index[..., :, None], u.index[..., None, :]]
+            return np.asarray(np.einsum("tki,tkij,tkj->tk", v.value, between, u.value))
+        return np.asarray(np.einsum("tkp,tkp->tk", dense(v), dense(u) @ inverse.T))
+
+    def expanded(self) -> Increments:
+        """Return the terms written out, which these are."""
+        return self
+
+    # What least squares asks of increments; a short form answers the same.
+
+    def named(self) -> Integers | None:
+        """Parameters that these increments touch, row by row; None: all."""
+        u, v = self.u, self.v
+        if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
+            return None
+        # A value of 0 fills up a row of entries, or follows a termination: it names nothing.
+        n = len(self)
+        index = np.concatenate([x.index.reshape(n, -1) for x in (u, v)], axis=1)
+        value = np.concatenate([x.value.reshape(n, -1) for x in (u, v)], axis=1)
+        return np.asarray(index[value != 0])
+
+    def at_places(self, place: Integers, seen: Integers, room: int) -> Increments:
+        """Write sparse increments in terms of places instead of parameters."""
+        if not isinstance(self.u, Sparse) or not isinstance(self.v, Sparse):
+            return self
+        damping = np.zeros(room)
+        damping[: len(seen)] = self.damping[seen]
+        u, v = (Sparse(np.maximum(place[x.index], 0), x.value, room) for x in (self.u, self.v))
+        return replace(self, u=u, v=v, damping=damping)
+
+    def products(self) -> tuple[Vectors, Vectors, Floats]:
+        """Vectors u and v (N, p), and c (N,), whose products add up to A and b but for `add_rest`."""
+        return _rows_of(self.u), _rows_of(self.v), self.c.reshape(-1)
+
+    def add_rest(self, matrix: Floats) -> None:
+        """Add to A what is no product of u and v: the damping."""
+        matrix.flat[:: len(matrix) + 1] += len(self) * self.damping
+
+    def features(self) -> Vectors:
+        """What the steps are seen through: u, all terms together, (T, p) or (T, entries)."""
+        u, n = self.u, len(self)
+        if isinstance(u, Sparse):
+            return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
+        return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
+
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (p,); of one-hot ones, which have no units, none."""
+        u = self.u
+        return np.zeros(0) if isinstance(u, Sparse) else np.maximum(u.max(axis=(0, 1)), -u.min(axis=(0, 1)))
+
+    def numbers(self) -> int:
+        """How many numbers it takes to store these rows."""
+        return stored_numbers(self.u) + stored_numbers(self.v)
+
+    def following(self) -> Increments:
+        """Return the same rows to stand behind others, with which they share the damping."""
+        return replace(self, damping=np.zeros(0))
+
+    def matrix(self) -> Floats:
+        """Write out A_t, (T, p, p); for tests and small problems."""
+        return _summed("tkp,tkq->tpq", dense(self.u), dense(self.v)) + np.diag(self.damping)
+
+    def vector(self) -> Floats:
+        """Write out b_t, (T, p)."""
+        return _summed("tkp,tk->tp", dense(self.u), self.c)
+
+    @classmethod
+    def dense(cls, matrix: ArrayLike, vector: ArrayLike, scale: ArrayLike | None = None) -> Increments:
+        """Take the user's own A_t and b_t: one step (p, p) and (p,), or T steps (T, p, p) and (T, p).
+
+        `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
+        """
+        a, b = as_floats("matrix", matrix), as_floats("vector", vector)
+        size = None if scale is None else as_floats("scale", scale)
+        a, b = (a[None], b[None]) if a.ndim == 2 else (a, b)
+        if a.ndim != 3 or a.shape[1] != a.shape[2] or b.shape != a.shape[:2] or 0 in a.shape:
+            raise ShapeError(f"matrix {a.shape} and vector {b.shape} do not fit: expected (T, p, p) and (T, p)")
+        for name, array in (("matrix", a), ("vector", b)):
+            _refuse_infinite(f"{name} entry", array)
+        if size is None:
+            size = np.linalg.norm(a, ord=2, axis=(1, 2))
+        if size.shape not in ((), (len(a),)):
+            raise ShapeError(f"scale has shape {size.shape}, but there are {len(a)} steps")
+        size = np.broadcast_to(size, len(a))
+        bad = np.flatnonzero(~((size >= 0) & (size < np.inf)))
+        if bad.size:
+            raise DataError(f"row {bad[0]}: scale is {size[bad[0]]}; it is a squared length, finite and not negative")
+        p = a.shape[1]
+        return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), size)
+
+    def check(self, n_parameters: int) -> None:
+        """Refuse increments whose arrays do not fit together, or that are not finite; a user may have built them."""
+        c, p = self.c, n_parameters
+        if not (_is_floats(self.damping, 1) and _is_floats(c, 2) and _is_floats(self.scale, 1)):
+            raise ShapeError("c, damping and scale are arrays of float64: (T, K), (p,) and (T,); see Increments.dense")
+        if len(self.damping) != p:
+            raise ShapeError(f"the increments have {len(self.damping)} parameters, but the algorithm has {p}")
+        if len(self.scale) != len(c) or c.shape[1] == 0:
+            raise ShapeError(f"c has shape {c.shape} and scale {self.scale.shape}; expected (T, K) and (T,)")
+        for name, x in (("u", self.u), ("v", self.v)):
+            if isinstance(x, Sparse):
+                fits = _is_floats(x.value, 3) and np.shape(x.index) == x.value.shape and x.size == p
+                if not fits or x.value.shape[:2] != c.shape or x.index.dtype != np.int64 or x.value.shape[2] == 0:
+                    raise ShapeError(f"{name} does not fit c: expected index and value (T, K, m) of size {p}")
+                if x.index.size and not (x.index.min() >= 0 and x.index.max() < p):
+                    raise DataError(f"{name} names parameters from {x.index.min()} to {x.index.max()}, of 0 to {p - 1}")
+            elif not _is_floats(x, 3) or x.shape != (*c.shape, p):
+                raise ShapeError(f"{name} does not fit c of shape {c.shape}: expected float64 {(*c.shape, p)}")
+            _refuse_infinite(f"{name} entry", x.value if isinstance(x, Sparse) else x)
+        _refuse_infinite("c entry", c)
+        for name, sizes in (("damping", self.damping), ("scale", self.scale)):
+            for i in np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[:1]:
+                raise DataError(f"row {i}: {name} is {sizes[i]}; it is finite and not negative")
+
+    def form(self) -> tuple[Any, ...]:
+        """What rows must have in common to be worked on together."""
+        entries = [x.index.shape[-1] if isinstance(x, Sparse) else 0 for x in (self.u, self.v)]
+        return (self.n_terms, *entries, self.damping.tobytes())
+
+    def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
+        """Cut out some terms and the coordinates that they speak of."""
+        stop = offset + n_parameters
+        return Increments(
+            slice_of(self.u, offset, stop, term, n_terms),
+            slice_of(self.v, offset, stop, term, n_terms),
+            self.c[:, term : term + n_terms],
+            self.damping[offset:stop],
+            self.scale,
+        )
+
+
+def _is_floats(x: Any, ndim: int) -> bool:
+    return type(x) is np.ndarray and x.dtype == np.float64 and x.ndim == ndim
+
+
+def _refuse_infinite(name: str, array: Floats) -> None:
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"row {where[0]}: {name} {where[1:]} is {array[where]}; drop or repair the row")
+
+
+def unexplained(rest: Floats, leverage: Floats) -> Floats:
+    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
+
+    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
+    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
+    an elsewhere.
+    """
+    alone = leverage > MOST_LEVERAGE
+    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
+    others = np.sum(~alone, axis=0)
+    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
+    return np.asarray(np.where(alone & (others > 0), usual, stretched))
+
+
+def _rows_of(x: Vectors) -> Vectors:
+    """Put the terms (T, K, p) of all steps behind each other: (T K, p)."""
+    if isinstance(x, Sparse):
+        m = x.index.shape[-1]
+        return Sparse(x.index.reshape(-1, m), x.value.reshape(-1, m), x.size)
+    return x.reshape(-1, x.shape[-1])
+
+
+def _summed(indices: str, x: Floats, y: Floats) -> Floats:
+    return np.asarray(np.einsum(indices, x, y), dtype=np.float64)
+
+
+class GradientForm(Protocol):
+    """How a gradient algorithm makes terms: one that a kernel knows by name, or any that writes them out."""
+
+    @property
+    def kernel(self) -> str:
+        """Return "gtd", "gtd2" or "tdc"."""
+        ...
+
+    @property
+    def auxiliary_step(self) -> float:
+        """Return the step size of y relative to theta's."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Return the number of features."""
+        ...
+
+    def written_out(
+        self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats
+    ) -> list[tuple[Vectors, Vectors, Floats]]:
+        """Return (u, v, c) of each term, that of y first."""
+        ...
+
+    def damping(self) -> float:
+        """Return the damping of y."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GradientIncrements(Rows):
+    """Increments of a gradient algorithm, before their terms are written out over both blocks of parameters."""
+
+    phi: Vectors  # (T, d)
+    dphi: Vectors  # (T, d)
+    ratio: Floats  # (T,)
+    reward: Floats  # (T,)
+    scale: Floats  # (T,)
+    form: GradientForm = field(metadata=shared)
+
+    def expanded(self) -> Increments:
+        """Write the terms out."""
+        u, v, c = zip(*self.form.written_out(self.phi, self.dphi, self.ratio, self.reward), strict=True)
+        damping = np.repeat([0.0, self.form.damping()], self.form.dimension)
+        return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
+
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (d,); of one-hot ones none."""
+        return np.zeros(0) if isinstance(self.phi, Sparse) else np.abs(self.phi).max(axis=0)
+
+
+class Transition(NamedTuple):
+    """One step, as a nonlinear field sees it."""
+
+    features: Any  # (d,) or the row number of a table
+    reward: float
+    next_features: Any
+    discount: float
+    ratio: float
+
+
+FieldFunction = Callable[[Floats, Transition], Floats]  # theta (R, p), transition -> H (R, p)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldIncrements(Rows):
+    """Increments of a nonlinear recursion: a function, and the transitions to evaluate it at."""
+
+    data: Transitions
+    scale: Floats  # (T,)
+    function: FieldFunction = field(metadata=shared)
+
+    def at(self, t: int, theta: Floats) -> Floats:
+        """Evaluate H_t for all rows of theta (R, p): (R, p)."""
+        d = self.data
+        step = Transition(d.features[t], d.rewards[t], d.next_features[t], d.discounts[t], d.ratios[t])
+        change = as_floats("what the function returned", self.function(theta, step))
+        if change.shape != theta.shape:
+            raise ShapeError(f"the function returned shape {change.shape} for parameters {theta.shape}: one row a row")
+        return change
+
+    def sizes(self) -> Floats:
+        """The largest absolute value of each feature, (d,); of a table none."""
+        return np.zeros(0) if self.data.tabular else np.abs(self.data.features).max(axis=0)

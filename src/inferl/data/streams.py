@@ -1,0 +1,248 @@
+"""Streams: where in time a row stands. Steps are rows that know it.
+
+A stream is one sequence of transitions in time; rows of several streams may arrive mixed. This file numbers rows within
+the whole, within their stream and within their stream's episodes, and finds where episodes begin.
+
+What must be remembered of a stream has a *slot*. When there are `MOST_QUIET` slots, a new stream takes over that of the
+stream whose latest episode ended longest ago, and continues its counts. So there may be any number of streams, and
+memory grows with those that are open at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from heapq import heappop, heappush
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl.data.arrays import Bools, Integers, Rows
+from inferl.data.increments import Increments
+from inferl.data.invariants import COUNT, bounds, demand, shapes
+from inferl.data.transitions import Transitions
+from inferl.errors import ContradictionError
+
+__all__ = ["TILE", "Clock", "Steps", "Streams"]
+
+Scalar = TypeVar("Scalar", np.int64, np.bool_)
+
+MOST_QUIET = 4096  # slots up to which streams between two episodes keep theirs
+TILE = 64  # rows are worked on in tiles kL+1 .. (k+1)L of the whole stream, however they arrived
+
+
+@dataclass(frozen=True, eq=False)
+class Clock(Rows):
+    """The place in time of each row: all numbers count from 1."""
+
+    step: Integers  # (T,) number among all transitions
+    stream: Integers  # (T,) label of the stream
+    slot: Integers  # (T,) where the stream's carry is kept, from 0
+    count: Integers  # (T,) number within the slot
+    episode: Integers  # (T,) number of the episode within the slot
+    last: Bools  # (T,) closes its episode
+
+    def verify(self) -> None:
+        """Refuse places in time that no row has."""
+        shapes(self, dict.fromkeys(("step", "stream", "slot", "count", "episode", "last"), "T"))
+        bounds(self, dict.fromkeys(("step", "count", "episode"), (1, COUNT[1])))
+        bounds(self, {"stream": (0, 2**32 - 1), "slot": COUNT})
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(Rows):
+    """Rows of data with their place in time."""
+
+    data: Transitions | Increments
+    first: Bools  # (T,) opens an episode
+    clock: Clock
+
+    def verify(self) -> None:
+        """Refuse columns of different lengths."""
+        shapes(self, {"first": "T", "clock.step": "T"}, T=len(self.data))
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """What must be remembered of each slot to place its next row."""
+
+    n: int = 0  # transitions seen
+    label: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) of the stream that has the slot
+    count: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,)
+    episodes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) begun
+    completed: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) closed by `last`
+    ended: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # (S,) the latest row was `last`
+    episode: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) label of the latest row, or -1
+    latest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) its number among all rows
+
+    def verify(self) -> None:
+        """Refuse slots that no rows leave."""
+        shapes(self, {f.name: "S" for f in fields(self) if f.name != "n"})
+        bounds(self, dict.fromkeys(("n", "count", "episodes", "completed", "latest"), COUNT))
+        bounds(self, {"label": (0, 2**32 - 1), "episode": (-1, np.inf)})
+        demand(len(np.unique(self.label)) == len(self.label), "Streams.label has a label twice")
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def place(self, chunk: Transitions | Increments) -> tuple[Streams, Steps]:
+        """Number the rows of a chunk and find the episode borders; self stays as it is.
+
+        Increments come without episodes: one stream, one endless episode.
+        """
+        if isinstance(chunk, Increments):
+            zero = np.zeros(len(chunk), np.int64)
+            after, steps = self.place(Transitions(zero, zero, zero, discounts=1.0))
+            return after, Steps(chunk, steps.first, steps.clock)
+        if len(chunk) == 0:
+            none = np.zeros(0, np.int64)
+            return self, Steps(chunk.without_borders(), chunk.last, Clock(none, none, none, none, none, chunk.last))
+        if chunk.stream.min() == chunk.stream.max():
+            return self._place_one_stream(chunk)
+        now, slot, begins = self._with_slots(chunk.stream, chunk.last)
+        order = np.argsort(slot, kind="stable")  # rows of one stream behind each other
+        sorted_slot = slot[order]
+        opens = np.r_[True, sorted_slot[1:] != sorted_slot[:-1]]  # a stream's first row within this chunk
+        begin = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
+        rank = np.arange(len(order)) - begin
+
+        last = chunk.last[order]
+        fresh = begins[order]
+        after_last = np.where(opens, now.ended[sorted_slot], np.r_[False, last[:-1]]) & ~fresh
+        label = np.full(len(order), -1) if chunk.episode is None else chunk.episode[order]
+        previous = np.where(opens, now.episode[sorted_slot], np.r_[-1, label[:-1]])
+        changed = (label != previous) & (label >= 0) & (previous >= 0) & ~fresh
+        first = after_last | changed if chunk.first is None else chunk.first[order]
+        _refuse_contradiction(order, first, after_last, changed)
+        first = first | fresh  # whatever came before, the first row that is seen opens an episode
+
+        episode = now.episodes[sorted_slot] + _running_count(first, begin)
+        count = now.count[sorted_slot] + rank + 1
+        closes = np.r_[opens[1:], True]  # a stream's final row within this chunk
+        seen = sorted_slot[closes]
+        completed = now.completed.copy()
+        np.add.at(completed, sorted_slot[last], 1)
+        after = replace(
+            now,
+            n=self.n + len(chunk),
+            count=_with(now.count, seen, count[closes]),
+            episodes=_with(now.episodes, seen, episode[closes]),
+            completed=completed,
+            ended=_with(now.ended, seen, last[closes]),
+            episode=_with(now.episode, seen, label[closes]),
+            latest=_with(now.latest, seen, self.n + 1 + order[closes]),
+        )
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        clock = Clock(
+            step=np.arange(self.n + 1, after.n + 1),
+            stream=chunk.stream,
+            slot=slot,
+            count=count[back],
+            episode=episode[back],
+            last=chunk.last,
+        )
+        return after, Steps(chunk.without_borders(), first[back], clock)
+
+    def _place_one_stream(self, chunk: Transitions) -> tuple[Streams, Steps]:
+        """Do what `place` does for a chunk of a single stream, without sorting."""
+        now, slots, begins = self._with_slots(chunk.stream[:1], chunk.last[:1])
+        n, slot = len(chunk), int(slots[0])
+        first = after_last = np.concatenate([now.ended[slot : slot + 1] & ~begins, chunk.last[:-1]])
+        if chunk.first is not None or chunk.episode is not None:
+            label = np.full(n, -1) if chunk.episode is None else chunk.episode
+            previous = np.concatenate([now.episode[slot : slot + 1], label[:-1]])
+            changed = (label != previous) & (label >= 0) & (previous >= 0)
+            changed[:1] &= ~begins
+            first = after_last | changed if chunk.first is None else chunk.first.copy()
+            _refuse_contradiction(np.arange(n), first, after_last, changed)
+        first[:1] |= begins
+        clock = Clock(
+            step=np.arange(self.n + 1, self.n + n + 1),
+            stream=chunk.stream,
+            slot=np.full(n, slot),
+            count=np.arange(now.count[slot] + 1, now.count[slot] + n + 1),
+            episode=np.cumsum(first) + now.episodes[slot],
+            last=chunk.last,
+        )
+        here = slots[:1]
+        after = replace(
+            now,
+            n=self.n + n,
+            count=_with(now.count, here, clock.count[-1:]),
+            episodes=_with(now.episodes, here, clock.episode[-1:]),
+            completed=_with(now.completed, here, now.completed[here] + int(chunk.last.sum())),
+            ended=_with(now.ended, here, chunk.last[-1:]),
+            episode=_with(now.episode, here, here * 0 - 1 if chunk.episode is None else chunk.episode[-1:]),
+            latest=_with(now.latest, here, clock.step[-1:]),
+        )
+        return after, Steps(chunk.without_borders(), first, clock)
+
+    def _with_slots(self, stream: Integers, last: Bools) -> tuple[Streams, Integers, Bools]:
+        """Find the slot of each row, and the rows at which a new stream takes one."""
+        begins = np.zeros(len(stream), np.bool_)
+        if len(self.label):
+            order = np.argsort(self.label)
+            slot = order[np.minimum(np.searchsorted(self.label, stream, sorter=order), len(order) - 1)]
+            if (self.label[slot] == stream).all():
+                return self, slot, begins
+        owner, ended = self.label.tolist(), self.ended.tolist()
+        holder = {label: slot for slot, label in enumerate(owner)}
+        latest = self.latest.tolist()
+        quiet = sorted((latest[slot], slot) for slot in np.flatnonzero(self.ended).tolist())  # a heap
+        slots = []
+        for row, (label, ends) in enumerate(zip(stream.tolist(), last.tolist(), strict=True)):
+            if label not in holder:
+                begins[row] = True
+                while quiet and (latest[quiet[0][1]] != quiet[0][0] or not ended[quiet[0][1]]):
+                    heappop(quiet)  # the stream has gone on
+                if quiet and len(owner) >= MOST_QUIET:
+                    _, holder[label] = heappop(quiet)
+                    del holder[owner[holder[label]]]
+                else:
+                    holder[label] = len(owner)
+                    owner.append(label)
+                    ended.append(False)
+                    latest.append(0)
+                owner[holder[label]] = label
+            slots.append(holder[label])
+            ended[slots[-1]], latest[slots[-1]] = ends, self.n + 1 + row
+            if ends:
+                heappush(quiet, (latest[slots[-1]], slots[-1]))
+        zeros = np.zeros(len(owner) - len(self), np.int64)
+        return (
+            replace(
+                self,
+                label=np.array(owner, np.int64),
+                count=np.r_[self.count, zeros],
+                episodes=np.r_[self.episodes, zeros],
+                completed=np.r_[self.completed, zeros],
+                ended=np.r_[self.ended, zeros.astype(np.bool_)],
+                episode=np.r_[self.episode, zeros - 1],
+                latest=np.r_[self.latest, zeros],
+            ),
+            np.array(slots, np.int64),
+            begins,
+        )
+
+
+def _with(array: NDArray[Scalar], where: Integers, values: NDArray[Scalar]) -> NDArray[Scalar]:
+    new = array.copy()
+    new[where] = values
+    return new
+
+
+def _running_count(first: Bools, begin: Integers) -> Integers:
+    """Count the firsts up to each row, from the row where its stream begins."""
+    total = np.cumsum(first)
+    return total - (total - first)[begin]
+
+
+def _refuse_contradiction(order: Integers, first: Bools, after_last: Bools, changed: Bools) -> None:
+    for wrong, why in (
+        (after_last & ~first, "the step before it in its stream ended the episode"),
+        (changed & ~first, "its episode label differs from the step before it"),
+    ):
+        if wrong.any():
+            row = int(order[wrong].min())
+            raise ContradictionError(f"row {row}: first is False, but {why}; set first there, or leave first out")

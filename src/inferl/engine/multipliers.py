@@ -1,0 +1,164 @@
+"""Philox 4x32-10: random words as a pure function of (counter, key).
+
+A counter-based generator (Salmon et al. 2011) has no state to store or to advance: the words of replica 17 at tick
+4 000 000 are computed, not reached. That is why results do not depend on how a stream was cut into chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from inferl.data.arrays import Floats, Integers
+from inferl.data.streams import Clock
+from inferl.errors import SettingError
+
+__all__ = ["LAWS", "LAYOUT", "Blocks", "Law", "Multipliers", "philox"]
+
+Words = NDArray[np.uint64]
+
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tuple[int, int]) -> Words:
+    """Apply ten Philox rounds to four 32-bit counter words (broadcast together) under a key of two words.
+
+    Returns
+    -------
+        Four random 32-bit words along a new last axis, held in 64-bit integers.
+
+    >>> [f"{int(word):08x}" for word in philox((0, 0, 0, 0), (0, 0))]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    x0, x1, x2, x3 = np.broadcast_arrays(*(np.asarray(word, dtype=np.uint64) for word in counter))
+    k0, k1 = np.uint64(key[0]), np.uint64(key[1])
+    for _ in range(10):
+        product0, product1 = _MULTIPLIERS[0] * x0, _MULTIPLIERS[1] * x2
+        x0 = (product1 >> _HALF) ^ x1 ^ k0
+        x1 = product1 & _LOW
+        x2 = (product0 >> _HALF) ^ x3 ^ k1
+        x3 = product0 & _LOW
+        k0 = np.uint64((int(k0) + int(_WEYL[0])) & 0xFFFFFFFF)
+        k1 = np.uint64((int(k1) + int(_WEYL[1])) & 0xFFFFFFFF)
+    return np.stack([x0, x1, x2, x3], axis=-1)
+
+
+LAYOUT = 1  # of the words below
+
+
+@dataclass(frozen=True)
+class Law:
+    """How a random word becomes a multiplier.
+
+    `deviation` is the standard deviation that intervals divide by; one Philox call serves `lanes` ticks of a replica.
+    """
+
+    deviation: float
+    lanes: int
+    multiplier: Callable[[Words, Words], Floats]  # (word, tick) -> W
+
+
+def _unit(word: Words) -> Floats:
+    """Map a 32-bit word to the middle of its cell of (0, 1)."""
+    return (word.astype(np.float64) + 0.5) * 2.0**-32
+
+
+def _uniform(word: Words, tick: Words) -> Floats:
+    return 1.0 + (2.0 * _unit(word) - 1.0) * (1.0 / sqrt(3.0))
+
+
+def _two_point(word: Words, tick: Words) -> Floats:
+    return ((word >> (tick % np.uint64(32))) & np.uint64(1)).astype(np.float64) * 2.0
+
+
+def _exponential(word: Words, tick: Words) -> Floats:
+    return -np.log(_unit(word))
+
+
+LAWS = {
+    "uniform": Law(1.0 / 3.0, 4, _uniform),  # the paper's U(1 -+ 1/sqrt 3), with its true deviation
+    "two-point": Law(1.0, 128, _two_point),  # 0 or 2
+    "exponential": Law(1.0, 4, _exponential),
+    "as-printed": Law(1.0, 4, _uniform),  # the same uniform law under the paper's claim that its variance is 1
+}
+
+
+@dataclass(frozen=True)
+class Blocks:
+    r"""A clock whose ticks last for growing blocks of about `length` t^`growth` steps of a stream.
+
+    .. math:: \text{tick}(n) = \lfloor n^{1-a} / (c (1-a)) \rfloor
+
+    >>> clock = Blocks(4, 0.5)
+    >>> clock.tick(np.array([1, 4, 15, 16, 10_000]))
+    array([ 0,  1,  1,  2, 50])
+    """
+
+    length: float = 4.0
+    growth: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length < np.inf or not 0 <= self.growth < 1:
+            raise SettingError(f"{self}: the length must be positive and the growth in [0, 1)")
+
+    def tick(self, count: Integers) -> Integers:
+        """Number of the block that the count-th step of a stream is in."""
+        rate = 1.0 - self.growth
+        return np.floor(count.astype(np.float64) ** rate / (self.length * rate)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """A law and a clock: W of replica b is drawn anew at each tick and stays until the next.
+
+    With ``clock="step"`` every transition has its own multiplier; with ``"episode"`` or `Blocks` a multiplier stays
+    for a stretch of a stream, so that the replicas feel its dependence.
+
+    >>> Multipliers("two-point", clock=Blocks()).deviation
+    1.0
+    """
+
+    law: str = "uniform"
+    clock: str | Blocks = "step"
+
+    def __post_init__(self) -> None:
+        if self.law not in LAWS:
+            raise SettingError(f"there is no law {self.law!r}; choose one of {', '.join(LAWS)}")
+        if not isinstance(self.clock, Blocks) and self.clock not in ("step", "episode"):
+            raise SettingError(f"there is no clock {self.clock!r}; choose 'step', 'episode' or Blocks(length, growth)")
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation that the bootstrap's deviations are divided by."""
+        return LAWS[self.law].deviation
+
+    def ticks(self, clock: Clock) -> Integers:
+        """Tick of each row: (T,)."""
+        if isinstance(self.clock, Blocks):
+            return self.clock.tick(clock.count)
+        return clock.step if self.clock == "step" else clock.episode
+
+    def draw(self, seed: int, tick: Integers, stream: Integers, replica: Integers) -> Floats:
+        """Draw the multipliers of rows (T,), whose streams are told by their slots, for replicas (B,): (B, T).
+
+        >>> rows = np.arange(3)
+        >>> Multipliers("two-point").draw(0, tick=rows, stream=0 * rows, replica=np.arange(2))
+        array([[2., 0., 2.],
+               [2., 0., 0.]])
+        """
+        law = LAWS[self.law]
+        call, row = np.unique(np.stack([tick // law.lanes, stream]), axis=1, return_inverse=True)
+        key = (seed & 0xFFFFFFFF, seed >> 32)
+        row = row.reshape(-1)  # NumPy 2.0.0 keeps an axis
+        number, label = call[0].astype(np.uint64), call[1].astype(np.uint64)
+        counter = (number & np.uint64(0xFFFFFFFF), number >> np.uint64(32), replica[:, None], label)
+        words = philox(counter, key)  # (B, calls, 4)
+        lane = tick % law.lanes // (law.lanes // 4)
+        return law.multiplier(words[:, row, lane], tick.astype(np.uint64))

@@ -1,0 +1,206 @@
+"""The native kernel: the same arithmetic, compiled; this file only hands arrays over."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+import inferl.engine._native as _native  # not "from inferl.engine": where it is missing, that speaks of a circle
+from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
+from inferl.data.streams import TILE
+from inferl.data.vectors import Sparse, dense
+from inferl.engine import reference
+from inferl.engine.backend import Draws, Foldable, all_below, expect
+
+__all__ = [
+    "add_entries",
+    "decaying_sum",
+    "fold",
+    "follow_episodes",
+    "instruction_set",
+    "pair_up",
+    "sum_episodes",
+    "walk",
+]
+
+_LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
+_KINDS = {"gtd": 0, "gtd2": 1, "tdc": 2}
+
+if "INFERL_ISA" in os.environ:
+    _native.choose(os.environ["INFERL_ISA"])
+
+
+def instruction_set() -> str:
+    """Name of the instruction set in use."""
+    return str(_native.chosen())
+
+
+def fold(
+    iterate: Floats,
+    lag: Floats,
+    increments: Foldable,
+    step_size: Floats,
+    mass: Floats,
+    draws: Draws,
+    threads: int = 1,
+) -> Floats:
+    """Fold increments into the rows; see `seam.Fold`. Replicas are shared out to threads; the bits do not change."""
+    law = _LAWS.get(draws.multipliers.law)
+    if isinstance(increments, FieldIncrements) or law is None:  # the user's own Python
+        return reference.fold(iterate, lag, increments, step_size, mass, draws)
+    largest = np.empty((-(-len(increments) // TILE), iterate.shape[1]))
+    call = (
+        iterate,
+        lag,
+        _flat(step_size),
+        _flat(mass),
+        TILE,
+        largest,
+        law,
+        draws.seed,
+        draws.first_replica,
+        _whole(draws.tick),
+        _whole(draws.stream),
+        threads,
+    )
+    if isinstance(increments, GradientIncrements):
+        x = increments
+        if isinstance(x.phi, np.ndarray) and isinstance(x.dphi, np.ndarray):
+            kind = _KINDS[x.form.kernel]
+            data = (_flat(x.phi), _flat(x.dphi), _flat(x.ratio), _flat(x.reward))
+            _native.fold_gradient(*call, kind, *data, x.form.auxiliary_step)
+            return largest
+        increments = x.expanded()
+    u, v, c, damped = increments.u, increments.v, increments.c, bool(increments.damping.any())
+    if isinstance(u, Sparse) and isinstance(v, Sparse) and not damped:
+        entries = (_whole(u.index), _flat(u.value), _whole(v.index), _flat(v.value))
+        _native.fold_sparse(*call, *entries, _flat(c))
+    elif c.shape[1] == 1 and not damped:
+        _native.fold_single(*call, _flat(dense(u)), _flat(dense(v)), _flat(c))
+    else:
+        _native.fold_dense(*call, _flat(dense(u)), _flat(dense(v)), _flat(c), _flat(increments.damping))
+    return largest
+
+
+def walk(
+    iterate: Floats,
+    lag: Floats,
+    increments: Increments,
+    rows: Integers,
+    lengths: Integers,
+    step_size: Floats,
+    mass: Floats,
+    limit: Floats,
+) -> None:
+    """Let resamples walk along rows of their own; see `seam.Walk`."""
+    u, v, c = increments.u, increments.v, _flat(increments.c)
+    damping = increments.damping if increments.damping.any() else np.zeros(0)
+    call = (iterate, lag, _whole(rows), _whole(lengths), _flat(step_size), _flat(mass), _flat(limit))
+    if isinstance(u, Sparse) and isinstance(v, Sparse) and not len(damping):
+        entries = (_whole(u.index), _flat(u.value), _whole(v.index), _flat(v.value))
+        _native.walk_sparse(*call, *entries, c)
+    else:
+        _native.walk_dense(*call, _flat(dense(u)), _flat(dense(v)), c, _flat(damping))
+
+
+def pair_up(
+    scores: Floats,
+    slot: Integers,
+    half: Floats,
+    is_open: Bools,
+    gathered: Floats,
+    waiting: Integers,
+    row: int,
+) -> int:
+    """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
+    return _native.pair_up(_flat(scores), _whole(slot), half, is_open, gathered, waiting, row)
+
+
+def add_entries(
+    index: Integers,
+    value: Floats,
+    slot: Integers,
+    kept_index: Integers,
+    kept_value: Floats,
+    kept_rows: Integers,
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    p: int,
+) -> tuple[Floats, Integers]:
+    """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
+    longest = kept_index.shape[1]
+    expect(all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))  # before room is made for what will close
+    closing = int(np.sum((np.bincount(slot, minlength=len(kept_rows)) + kept_rows) // longest))
+    sums, closed_by = np.zeros((closing, p)), np.zeros(closing, np.int64)
+    _native.add_entries(
+        _whole(index),
+        _flat(value),
+        _whole(slot),
+        kept_index,
+        kept_value,
+        kept_rows,
+        outer,
+        total,
+        count,
+        sums,
+        closed_by,
+    )
+    return sums, closed_by
+
+
+def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
+    """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    out = np.empty(len(add))
+    _native.decaying_sum(_flat(add), _flat(decay), _whole(slot), _bits(first), most, carried, out)
+    return out
+
+
+def sum_episodes(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    episode: Integers,
+    last: Bools,
+    sum: Floats,
+    is_open: Integers,
+    closed: Floats,
+    row: int,
+) -> tuple[int, int]:
+    """Add up scores over episodes; see `seam.SumEpisodes`."""
+    entries = np.zeros(0, np.int64) if index is None else _whole(index)
+    places = _whole(slot), _whole(episode), _bits(last)
+    after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
+    return int(after), int(filled)
+
+
+def follow_episodes(
+    reward: Floats,
+    discount: Floats,
+    ratio: Floats,
+    slot: Integers,
+    first: Bools,
+    last: Bools,
+    open: Floats,
+    closed: Floats,
+    most: float,
+    row: int,
+) -> tuple[int, int]:
+    """Follow episodes; see `seam.FollowEpisodes`."""
+    columns = _flat(reward), _flat(discount), _flat(ratio), _whole(slot), _bits(first), _bits(last)
+    after, filled = _native.follow_episodes(*columns, most, open, closed, row)
+    return int(after), int(filled)
+
+
+def _bits(array: Bools) -> Bools:
+    return np.ascontiguousarray(array, dtype=np.bool_)
+
+
+def _whole(array: Integers) -> Integers:
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _flat(array: Floats) -> Floats:
+    return np.ascontiguousarray(array, dtype=np.float64)

@@ -1,0 +1,383 @@
+"""The reference kernel: Algorithm 1 in NumPy, one transition after the other, always there.
+
+Arrays of rows are (p, R): parameters down, replicas across, so that each replica's sums run in the same order whatever
+replicas stand beside it. Nothing here calls BLAS, whose order of summation depends on the shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
+from inferl.data.streams import TILE
+from inferl.data.vectors import Sparse, dense
+from inferl.engine.backend import Draws, Foldable, all_below, expect
+
+__all__ = ["add_entries", "decaying_sum", "fold", "follow_episodes", "pair_up", "sum_episodes", "walk"]
+
+
+def fold(
+    iterate: Floats,
+    lag: Floats,
+    increments: Foldable,
+    step_size: Floats,
+    mass: Floats,
+    draws: Draws,
+    threads: int = 1,
+) -> Floats:
+    """Fold increments into the rows, tile by tile; see `seam.Fold`. There is only one thread."""
+    largest = []
+    replica = draws.first_replica + np.arange(iterate.shape[1] - 1)
+    for start in range(0, len(increments), TILE):
+        rows = slice(start, start + TILE)
+        gain = np.empty((len(step_size[rows]), iterate.shape[1]))
+        gain[:, 0] = step_size[rows]
+        multiplier = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
+        gain[:, 1:] = step_size[rows, None] * multiplier.T
+        with np.errstate(over="ignore", invalid="ignore"):  # an exploded row is the caller's to find
+            _fold_tile(iterate, lag, increments[rows], gain, mass[rows])
+            largest.append(np.abs(iterate).max(axis=0))
+    return np.array(largest)
+
+
+def _fold_tile(iterate: Floats, lag: Floats, increments: Foldable, gain: Floats, mass: Floats) -> None:
+    if isinstance(increments, GradientIncrements):
+        increments = increments.expanded()
+    if isinstance(increments, FieldIncrements):
+        _fold_field(iterate, lag, increments, gain, mass)
+    elif isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
+        _fold_sparse(iterate, lag, increments.u, increments.v, increments, gain, mass)
+    else:
+        _fold_dense(iterate, lag, increments, gain, mass)
+
+
+def _fold_dense(iterate: Floats, lag: Floats, increments: Increments, gain: Floats, mass: Floats) -> None:
+    u, v, c = dense(increments.u), dense(increments.v), increments.c
+    damping = increments.damping[:, None]
+    for t in range(len(increments)):
+        change = -damping * iterate if damping.any() else np.zeros_like(iterate)
+        for k in range(increments.n_terms):
+            rest = c[t, k] - np.add.reduce(v[t, k][:, None] * iterate, axis=0)
+            change += u[t, k][:, None] * rest
+        change *= gain[t]
+        lag += mass[t] * change
+        iterate += change
+
+
+def _fold_field(iterate: Floats, lag: Floats, increments: FieldIncrements, gain: Floats, mass: Floats) -> None:
+    for t in range(len(increments)):
+        change = gain[t] * increments.at(t, iterate.T.copy()).T  # a copy: the user's function may write to it
+        lag += mass[t] * change
+        iterate += change
+
+
+def _fold_sparse(
+    iterate: Floats, lag: Floats, u: Sparse, v: Sparse, increments: Increments, gain: Floats, mass: Floats
+) -> None:
+    """Touch only the parameters that an increment names."""
+    damped = np.flatnonzero(increments.damping)
+    damping = increments.damping[damped, None]
+    # Plain Python numbers: indexing NumPy scalars costs more than the arithmetic on 200 replicas.
+    u_terms, v_terms, constants = _entries(u), _entries(v), increments.c.tolist()
+    for t, moment in enumerate(mass.tolist()):
+        rests = []
+        for k, entries in enumerate(v_terms[t]):
+            rest = constants[t][k]
+            for index, value in entries:
+                rest = rest - value * iterate[index]
+            rests.append(gain[t] * rest)
+        if damped.size:
+            change = -gain[t] * damping * iterate[damped]
+            lag[damped] += moment * change
+            iterate[damped] += change
+        for rest, entries in zip(rests, u_terms[t], strict=True):
+            for index, value in entries:
+                change = value * rest
+                lag[index] += moment * change
+                iterate[index] += change
+
+
+def _entries(x: Sparse) -> list[list[list[tuple[int, float]]]]:
+    """Non-zeros of each term of each row."""
+    return [
+        [
+            [(index, value) for index, value in zip(indices, values, strict=True) if value != 0.0]
+            for indices, values in zip(row_indices, row_values, strict=True)
+        ]
+        for row_indices, row_values in zip(x.index.tolist(), x.value.tolist(), strict=True)
+    ]
+
+
+def pair_up(
+    scores: Floats,
+    slot: Integers,
+    half: Floats,
+    is_open: Bools,
+    gathered: Floats,
+    waiting: Integers,
+    row: int,
+) -> int:
+    """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
+    n_levels, room = gathered.shape[:2]
+    expect(room > 0 and all_below(waiting, room + 1) and all_below(slot, len(half)) and half.shape[:2] == is_open.shape)
+    for t in range(row, len(scores)):
+        if (waiting == room).any():
+            return t
+        g, s = scores[t], slot[t]
+        for level in range(n_levels):
+            gathered[level, waiting[level]] = g
+            waiting[level] += 1
+            is_open[s, level] ^= True
+            if is_open[s, level]:  # the first half of a block: wait for the second
+                half[s, level] = g
+                break
+            g = half[s, level] + g
+    return len(scores)
+
+
+def add_entries(
+    index: Integers,
+    value: Floats,
+    slot: Integers,
+    kept_index: Integers,
+    kept_value: Floats,
+    kept_rows: Integers,
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    p: int,
+) -> tuple[Floats, Integers]:
+    """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
+    sums, closed_by = [], []
+    longest = kept_index.shape[1]
+    expect(longest == 2 ** len(count) and all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))
+    expect(all_below(index, p) and all_below(kept_index, p))
+    for t, s in enumerate(slot.tolist()):
+        kept_index[s, kept_rows[s]] = index[t]
+        kept_value[s, kept_rows[s]] = value[t]
+        kept_rows[s] += 1
+        for level in range(len(count)):
+            if kept_rows[s] % 2**level:
+                break
+            members = slice(kept_rows[s] - 2**level, kept_rows[s])
+            places, entries = kept_index[s, members].ravel(), kept_value[s, members].ravel()
+            np.add.at(total[level], places, entries)
+            row, column = np.meshgrid(places, places, indexing="ij")
+            lower = row >= column
+            np.add.at(outer[level], (row[lower], column[lower]), np.outer(entries, entries)[lower])
+            count[level] += 1
+        if kept_rows[s] == longest:
+            block = np.zeros(p)
+            np.add.at(block, kept_index[s].ravel(), kept_value[s].ravel())
+            sums.append(block)
+            closed_by.append(t)
+            kept_rows[s] = 0
+    return np.array(sums).reshape(len(sums), p), np.array(closed_by, np.int64)
+
+
+def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
+    """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    expect(all_below(slot, len(carried)))
+    out = np.empty(len(add))
+    columns = zip(add.tolist(), decay.tolist(), slot.tolist(), first.tolist(), strict=True)
+    for t, (more, factor, s, opens) in enumerate(columns):
+        out[t] = (0.0 if opens else carried[s]) + more
+        carried[s] = min(factor * out[t], most)
+    return out
+
+
+def sum_episodes(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    episode: Integers,
+    last: Bools,
+    sum: Floats,
+    is_open: Integers,
+    closed: Floats,
+    row: int,
+) -> tuple[int, int]:
+    """Add up scores over episodes; see `seam.SumEpisodes`."""
+    expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])) and len(closed) > 1)
+    filled = 0
+
+    def close(s: int) -> None:
+        nonlocal filled
+        closed[filled] = sum[s]
+        sum[s], is_open[s] = 0.0, 0
+        filled += 1
+
+    while row < len(slot) and filled + 2 <= len(closed):
+        s = int(slot[row])
+        if is_open[s] != episode[row]:  # a new one begins, announced by `last` before or not
+            if is_open[s] > 0:
+                close(s)
+            is_open[s] = episode[row]
+        if index is None:
+            sum[s] += value[row]
+        else:
+            np.add.at(sum[s], index[row], value[row])
+        if last[row]:
+            close(s)
+        row += 1
+    return row, filled
+
+
+def follow_episodes(
+    reward: Floats,
+    discount: Floats,
+    ratio: Floats,
+    slot: Integers,
+    first: Bools,
+    last: Bools,
+    open: Floats,
+    closed: Floats,
+    most: float,
+    row: int,
+) -> tuple[int, int]:
+    """Follow episodes; see `seam.FollowEpisodes`."""
+    expect(all_below(slot, len(open)) and open.shape[1] == closed.shape[1] == 5 and len(closed) > 1)
+    filled = 0
+
+    def close(s: int, at: int) -> None:
+        nonlocal filled
+        closed[filled] = *open[s, :4], at
+        open[s, 4] = 0.0
+        filled += 1
+
+    while row < len(slot) and filled + 2 <= len(closed):
+        s = int(slot[row])
+        if first[row]:
+            if open[s, 4] > 0:
+                close(s, -1)
+            open[s] = 0.0, 1.0, 1.0, 0.0, 1.0
+        before = open[s, 2]
+        open[s, 1] = min(open[s, 1] * ratio[row], most)
+        open[s, 0] += open[s, 2] * reward[row]
+        open[s, 2] *= discount[row]
+        open[s, 3] += (before - open[s, 2]) * open[s, 1]
+        if last[row]:
+            close(s, row)
+        row += 1
+    return row, filled
+
+
+STRETCH = 128  # steps whose small numbers are gathered at once
+
+
+def walk(
+    iterate: Floats,
+    lag: Floats,
+    increments: Increments,
+    rows: Integers,
+    lengths: Integers,
+    step_size: Floats,
+    mass: Floats,
+    limit: Floats,
+) -> None:
+    """Let resamples walk along rows of their own; see `seam.Walk`."""
+    sparse = isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse)
+    take = _SparseWalk(increments) if sparse else _DenseWalk(increments)
+    rank = np.argsort(-lengths, kind="stable")  # the longest first: those that are not over yet stand together
+    theta, behind = iterate[rank], lag[rank]
+    walking = len(lengths) - np.searchsorted(lengths[rank][::-1], np.arange(rows.shape[1]), side="right")
+    edges = np.union1d(np.flatnonzero(np.diff(walking)) + 1, np.arange(0, rows.shape[1], STRETCH))
+    with np.errstate(over="ignore", invalid="ignore"):  # an exploded resample is the caller's to find
+        for first, end in zip(edges, np.r_[edges[1:], rows.shape[1]], strict=True):
+            m = walking[first]
+            own = np.ascontiguousarray(rows[rank[:m], first:end].T)
+            gain = np.minimum(step_size[first:end, None], limit[own])
+            take(theta[:m], behind[:m], own, gain, mass[first:end])
+    iterate[rank], lag[rank] = theta, behind
+
+
+class _SparseWalk:
+    """Steps that touch only the parameters that a row names."""
+
+    def __init__(self, x: Increments) -> None:
+        assert isinstance(x.u, Sparse) and isinstance(x.v, Sparse)
+        self.c = np.ascontiguousarray(x.c.T)  # (K, T)
+        self.damping = x.damping
+        # For each term its entries: where, and how much; None: 1 in every row. Zeros are left out.
+        self.updates, self.looks = (
+            [
+                [
+                    (np.ascontiguousarray(index), None if (value == 1).all() else np.ascontiguousarray(value))
+                    for index, value in zip(indices, values, strict=True)
+                    if value.any()
+                ]
+                for indices, values in zip(np.moveaxis(y.index, 0, 2), np.moveaxis(y.value, 0, 2), strict=True)
+            ]
+            for y in (x.u, x.v)
+        )
+
+    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
+        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
+        flat, behind = theta.reshape(-1), lag.reshape(-1)  # views
+        offset = np.arange(len(theta)) * theta.shape[1]
+        updates, looks = (
+            [
+                [(index[rows] + offset, None if value is None else value[rows]) for index, value in entries]
+                for entries in of_terms
+            ]
+            for of_terms in (self.updates, self.looks)
+        )
+        c = self.c[:, rows]
+        damped = np.flatnonzero(self.damping)
+        for t, moment in enumerate(mass.tolist()):
+            rests = []
+            for constant, entries in zip(c, looks, strict=True):
+                rest = constant[t]
+                for index, value in entries:
+                    seen = flat.take(index[t])
+                    rest = rest - (seen if value is None else np.multiply(seen, value[t], out=seen))
+                rests.append(np.multiply(rest, gain[t], out=rest if entries else None))
+            if damped.size:
+                change = -gain[t][:, None] * self.damping[damped] * theta[:, damped]
+                lag[:, damped] += moment * change
+                theta[:, damped] += change
+            for rest, entries in zip(rests, updates, strict=True):
+                for index, value in entries:
+                    change = rest if value is None else rest * value[t]
+                    flat[index[t]] += change
+                    behind[index[t]] += moment * change
+
+
+class _DenseWalk:
+    """Steps that touch all parameters."""
+
+    def __init__(self, x: Increments) -> None:
+        u, v = dense(x.u), dense(x.v)
+        self.terms = [(np.ascontiguousarray(u[:, k]), np.ascontiguousarray(v[:, k])) for k in range(x.n_terms)]
+        self.c = np.ascontiguousarray(x.c.T)  # (K, T)
+        self.damping = x.damping
+
+    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
+        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
+        gathered = np.empty_like(theta)
+        c = self.c[:, rows]
+        damped = self.damping.any()
+        for t, (own, moment) in enumerate(zip(rows, mass.tolist(), strict=True)):
+            rests = []
+            for constant, (_, look) in zip(c, self.terms, strict=True):
+                look.take(own, axis=0, out=gathered, mode="clip")  # without a mode NumPy works on a copy of `out`
+                rest = _dots(gathered, theta)
+                np.subtract(constant[t], rest, out=rest)
+                rest *= gain[t]
+                rests.append(rest)
+            if damped:
+                change = -gain[t][:, None] * self.damping * theta
+                lag += moment * change
+                theta += change
+            for (update, _), rest in zip(self.terms, rests, strict=True):
+                update.take(own, axis=0, out=gathered, mode="clip")
+                gathered *= rest[:, None]
+                theta += gathered
+                gathered *= moment
+                lag += gathered
+
+
+def _dots(x: Floats, y: Floats) -> Floats:
+    """Dot products of rows; `np.vecdot` is the fastest, where there is one."""
+    return np.vecdot(x, y) if hasattr(np, "vecdot") else np.asarray(np.einsum("bp,bp->b", x, y))

@@ -1,5 +1,0 @@
-"""Learners: how the policies that are evaluated came to be."""
-
-from inferl.learners.q_learning import Learned, q_learning
-
-__all__ = ["Learned", "q_learning"]

@@ -1,0 +1,1 @@
+"""Methods: increments are folded into a state, and intervals are read off it."""

@@ -1,0 +1,385 @@
+r"""LeastSquares: solve the equation instead of walking towards it.
+
+The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
+A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
+evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
+of 1, 2, 4, ... steps and over whole streams (`blocks`, `stretches`, `long_run`). When the pilot moves, all block sums
+move with it, by A (old - new) / n a step. A pilot is off by what it had not seen, which makes its scores too large; so
+the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is O(p^2 log n),
+p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log2
+from typing import NamedTuple
+
+import numpy as np
+
+from inferl.data.arrays import Floats, InPlace, Integers, lengthened
+from inferl.data.increments import Increments
+from inferl.data.invariants import COUNT, bounds, demand, shapes
+from inferl.data.streams import TILE, Clock
+from inferl.data.vectors import Sparse, Vectors, dense
+from inferl.errors import KindError, SettingError
+from inferl.interval import Interval, correlated_scores, normal
+from inferl.methods.linear_system import Coordinates, Factored, Sums
+from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
+from inferl.variance.first_epoch import FEWEST_KEPT, Kept, appended, rows_kept
+from inferl.variance.kurtosis import decisive_steps, fewer_degrees, witnesses_of
+from inferl.variance.mixing import Occupancy
+from inferl.variance.segments import Stretches, Wholes
+from inferl.variance.sparse_batch_means import SparseCascade
+
+__all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
+
+Blocks = Cascade | SparseCascade | EpisodeSums
+
+UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
+ROUNDING = 1e-12  # of an estimate; a smaller standard error is none
+NOTHING = np.zeros(0)
+NONE = np.zeros(0, np.int64)
+
+
+@dataclass(eq=False)
+class LeastSquaresState(InPlace):
+    """Sums over all increments, and of their scores over blocks; changed in place.
+
+    Arrays speak of the parameters seen so far, in the order of `coordinates`, and have room for more.
+    """
+
+    coordinates: Coordinates
+    outputs: Integers  # parameters that no equation but their own contains, see `Factored`
+    sums: Sums  # A and b
+    occupancy: Occupancy  # of the features
+    n: int  # increments folded
+    epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
+    pilot: Floats  # (p,)
+    kept_rows: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
+    past: Moments | None  # of the epochs before, at the pilot
+    witnesses: Stretches  # of the epochs before, at the pilot
+    current: Blocks
+    wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
+
+    def verify(self) -> None:
+        """Refuse parts of different sizes, and rows that were kept of other steps."""
+        own = {"pilot": "p", "sums.vector": "p", "occupancy.total": "p", "witnesses.sums": "m p", "wholes.sum": "S p"}
+        shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.room)
+        blocks = self.current
+        inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
+        shapes(inner, {"moments.total": "K p"}, p=self.coordinates.room)
+        levels = [len(moments.count) for moments in (self.past, inner.moments) if moments is not None]
+        demand(min(levels) > 0, "there are no blocks of single steps")
+        bounds(self, {"n": COUNT, "epoch_end": COUNT, "outputs": (0, len(self.coordinates.place) - 1)})
+        demand(self.n == 0 or len(self.coordinates) > 0, f"{self.n} steps have named no parameter")
+        kept = self.n if self.kept_rows is None else sum(len(rows) for rows in self.kept_rows)
+        demand(kept == self.n, f"{kept} rows are kept of {self.n}")
+
+    def factored(self) -> tuple[Factored, Floats]:
+        """Return A, ready to solve with, and b, of the parameters seen."""
+        p = len(self.coordinates)
+        matrix, vector = self.sums.total()
+        outputs = self.coordinates.place[self.outputs]
+        return Factored(matrix[:p, :p], self.sums.size[:p], outputs[outputs >= 0]), vector[:p]
+
+
+class Known(NamedTuple):
+    """What block sums have shown, at one pilot."""
+
+    past: Moments
+    witnesses: Stretches
+    wholes: Wholes | None
+
+
+class LeastSquaresReading(NamedTuple):
+    """What the sums say along k targets."""
+
+    estimate: Floats  # (k,)
+    standard_error: Floats  # (k,) infinite where nothing can be said yet
+    freedom: Floats  # (k,)
+    outside: Floats  # (k,) share of the target that the data do not identify
+    levels: Levels | None  # of blocks of 1, 2, 4, ... steps or episodes; None before the first
+    condition: float  # estimated condition number of A, in the 1-norm
+    unseen: int  # parameters that no increment has named
+    n: int
+    unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
+    effective: float = np.inf  # independent units that the stream is worth, by its features and by its scores
+    decisive: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
+    correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
+
+    def scores(self) -> Floats:
+        """Draw errors of all targets at once, in standard errors (m, k)."""
+        return correlated_scores(self.correlations)
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Streaming least squares (LSTD and its relatives) with a standard error that allows for dependence.
+
+    Parameters
+    ----------
+    blocks
+        ``"dyadic"``: blocks of 1, 2, 4, ... steps, weighed by what the data show; ``"episode"``: episodes are
+        independent blocks; ``"none"``: scores are taken to be uncorrelated (right for tabular features).
+
+    Examples
+    --------
+    >>> LeastSquares()
+    LeastSquares(blocks='dyadic')
+    """
+
+    blocks: str = "dyadic"
+
+    kinds = ("normal",)
+
+    def __post_init__(self) -> None:
+        if self.blocks not in ("dyadic", "episode", "none"):
+            raise SettingError(f"there are no blocks {self.blocks!r}; choose 'dyadic', 'episode' or 'none'")
+
+    def init(self, n_parameters: int, outputs: Integers = NONE) -> LeastSquaresState:
+        """Start with empty sums."""
+        return LeastSquaresState(
+            coordinates=Coordinates.none_of(n_parameters),
+            outputs=outputs,
+            sums=Sums.empty(0),
+            occupancy=Occupancy.empty(0),
+            n=0,
+            epoch_end=0,
+            pilot=np.zeros(0),
+            kept_rows=(),
+            past=None,
+            witnesses=Stretches.none(0),
+            current=Cascade.empty(1, 0),
+            wholes=None if self.blocks == "episode" else Wholes.empty(0),
+        )
+
+    def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
+        """Fold increments into the sums, in place; epochs end at tile edges."""
+        start = 0
+        while start < len(increments):
+            left = max(state.epoch_end - state.n, 1)
+            rows = slice(start, start + -(-left // TILE) * TILE)
+            self._advance_within(state, increments[rows], clock[rows])
+            start = rows.stop
+        return state
+
+    def _advance_within(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> None:
+        """Fold rows that end with the epoch or before."""
+        self._make_room(state, increments)
+        seen = state.coordinates.relabelled(increments)
+        state.sums.add(seen)
+        state.occupancy.add(seen.features(), clock)
+        state.n += len(seen)
+        if state.kept_rows is None:
+            _add(state.current, state.wholes, seen.scores(state.pilot), clock)
+        else:
+            state.kept_rows = appended(state.kept_rows, Kept(increments, clock))
+            state.epoch_end = rows_kept(len(state.coordinates), increments)
+        if state.n >= state.epoch_end:
+            self._end_epoch(state)
+
+    def read(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
+        """Look along targets (k, p); `jointly`, also at how their errors go together."""
+        inside, missing = state.coordinates.targets(targets)
+        if state.n == 0:
+            nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
+            return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
+        p, room = len(state.coordinates), state.coordinates.room
+        factored, vector = state.factored()
+        theta = factored.solve(vector)
+        influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
+        outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
+        blocks, wholes = self._scored(state, lengthened(theta, room), factored)
+        parts = [blocks.moments] if state.past is None else [state.past, blocks.moments]
+        known, units, episodes = [state.witnesses, witnesses_of(blocks.moments)], state.n, False
+        if isinstance(blocks, EpisodeSums):
+            parts.append(blocks.so_far())
+            known.append(Stretches(blocks.open, np.ones(len(blocks.open))))
+            units, episodes = blocks.begun, True
+        scores = Scores(tuple(parts), None if wholes is None else wholes.pieces())
+        along = lengthened(influence, room)
+        levels, error, freedom = block_error(scores, along, units, single=episodes or self.blocks == "none")
+        one_by_one = Stretches.joined(known)
+        decisive = decisive_steps([one_by_one, scores.wholes], along, int(scores.blocks[0]))
+        freedom = fewer_degrees(freedom, decisive)
+        estimate = inside[:, :p] @ theta
+        error = np.where(outside > UNIDENTIFIED, np.inf, error)
+        error = np.where(error < ROUNDING * np.abs(estimate), 0.0, error)  # nothing has varied
+        together: tuple[Floats, ...] = ()
+        if jointly:
+            longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
+            whole = levels.final and longest == len(levels.length) - 1
+            among = dict.fromkeys((0, None if whole else longest))
+            together = tuple(correlation(scores, along, level) for level in among)
+        return LeastSquaresReading(
+            estimate=estimate,
+            standard_error=error,
+            freedom=freedom,
+            outside=outside,
+            levels=levels,
+            condition=factored.condition(),
+            unseen=targets.shape[1] - p,
+            n=state.n,
+            unit="episodes" if episodes else "steps",
+            # Episodes are independent however slowly each of them moves.
+            effective=levels.effective if episodes else min(state.occupancy.effective(), levels.effective),
+            decisive=decisive,
+            correlations=together,
+        )
+
+    def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
+        """Turn a reading into intervals."""
+        kind = kind or "normal"
+        if kind not in self.kinds:
+            raise KindError(
+                f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
+            )
+        lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
+        error, freedom = reading.standard_error, reading.freedom
+        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, freedom=freedom)
+
+    def information(self, n: int) -> float:
+        """All steps count alike."""
+        return float(n)
+
+    def merge(self, states: Sequence[LeastSquaresState]) -> LeastSquaresState:
+        """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it.
+
+        Episodes that are open go on in the first; those of the others have ended.
+        """
+        goes_on = states[0].n > 0
+        states = [state for state in states if state.n] or states[:1]
+        coordinates = states[0].coordinates
+        for state in states[1:]:
+            coordinates = coordinates.union(state.coordinates)
+        room = coordinates.room
+        places = [coordinates.places(state.coordinates) for state in states]
+        sums = Sums.empty(room)
+        for state, place in zip(states, places, strict=True):
+            matrix, vector = state.sums.total()
+            sums.matrix[np.ix_(place, place)] += matrix
+            sums.vector[place] += vector
+            sums.size[place] = np.maximum(sums.size[place], state.sums.size)
+        outputs = coordinates.place[states[0].outputs]
+        factored = Factored(sums.matrix, sums.size, outputs[outputs >= 0])
+        pilot = factored.solve(sums.vector)
+        past, witnesses, pieces = [], [], []
+        ended: list[Blocks] = []
+        for state, place in zip(states, places, strict=True):
+            blocks, wholes = self._scored(state, pilot[place], factored, place)
+            if isinstance(blocks, EpisodeSums) and (ended or not goes_on):
+                blocks = blocks.ended()
+            known = self._known(state, blocks, wholes, pilot[place])
+            past.append(known.past.moved(place, room))
+            witnesses.append(known.witnesses.moved(place, room))
+            pieces += [] if known.wholes is None else [known.wholes.pieces().moved(place, room)]
+            ended.append(blocks)
+        n = sum(state.n for state in states)
+        current = ended[0].widened(room - states[0].coordinates.room)
+        if isinstance(current, EpisodeSums):
+            current.closed = sum(blocks.closed for blocks in ended if isinstance(blocks, EpisodeSums))
+        current = current.next_epoch(_n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
+        return LeastSquaresState(
+            coordinates=coordinates,
+            outputs=states[0].outputs,
+            sums=sums,
+            occupancy=Occupancy.joined(
+                [state.occupancy.moved(place, room) for state, place in zip(states, places, strict=True)]
+            ),
+            n=n,
+            epoch_end=2 * n,
+            pilot=pilot,
+            kept_rows=None,
+            past=Moments.added(past),
+            witnesses=Stretches.joined(witnesses),
+            current=current,
+            wholes=Wholes.only(Stretches.joined(pieces)) if pieces else None,
+        )
+
+    def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
+        """Give the parameters that appear for the first time a place."""
+        state.coordinates = state.coordinates.including(increments)
+        more = state.coordinates.room - len(state.pilot)
+        if more > 0:
+            state.sums = state.sums.widened(more)
+            state.occupancy = state.occupancy.widened(more)
+            state.pilot = lengthened(state.pilot, state.coordinates.room)
+            state.past = state.past and state.past.widened(more)
+            state.witnesses = state.witnesses.widened(more)
+            state.current = state.current.widened(more)
+            state.wholes = state.wholes and state.wholes.widened(more)
+
+    def _end_epoch(self, state: LeastSquaresState) -> None:
+        """Renew the pilot, and move to it what is known."""
+        factored, vector = state.factored()
+        pilot = lengthened(factored.solve(vector), state.coordinates.room)
+        blocks, wholes = self._scored(state, pilot, factored)
+        state.past, state.witnesses, state.wholes = self._known(state, blocks, wholes, pilot)
+        state.pilot, state.kept_rows = pilot, None
+        state.epoch_end *= 2
+        expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
+        state.current = blocks.next_epoch(_n_levels(expected))
+
+    def _known(self, state: LeastSquaresState, blocks: Blocks, wholes: Wholes | None, pilot: Floats) -> Known:
+        """All that is known of the scores, at another pilot: that of the past, and of the blocks of this epoch.
+
+        A step's score changes by A_t (old - new), whose mean over all steps is known.
+        """
+        moments = blocks.moments
+        past = [moments] if state.past is None else [state.past, moments]
+        known = Known(Moments.added(past), Stretches.joined([state.witnesses, witnesses_of(moments)]), wholes)
+        if state.kept_rows is not None:  # scored at this pilot already
+            return known
+        units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
+        drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
+        return Known(known.past.shifted(drift), known.witnesses.shifted(drift), wholes and wholes.shifted(drift))
+
+    def _no_blocks(self, n: int, scores: Vectors) -> Blocks:
+        """Start the first epoch, of n rows, with blocks that suit its scores."""
+        p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
+        if self.blocks == "episode":
+            return EpisodeSums.empty(_n_levels(n), p)
+        if isinstance(scores, Sparse):
+            return SparseCascade.empty(_n_levels(n), p, scores.index.shape[1])
+        return Cascade.empty(_n_levels(n), p)
+
+    def _scored(
+        self, state: LeastSquaresState, pilot: Floats, factored: Factored, place: Integers | None = None
+    ) -> tuple[Blocks, Wholes | None]:
+        """Blocks of the current epoch, and whole streams; if the epoch's rows are still there, scored at this pilot.
+
+        The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
+        `place` says where the state's parameters are in the factored matrix.
+        """
+        if not state.kept_rows:
+            return state.current, state.wholes
+        rows = Kept.join(state.kept_rows)
+        seen = state.coordinates.relabelled(rows.increments)
+        among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
+        inverse = np.zeros((state.coordinates.room,) * 2)
+        inverse[: len(among), : len(among)] = factored.inverse[np.ix_(among, among)]
+        scores = seen.scores(pilot, inverse)
+        blocks = self._no_blocks(state.n, scores)
+        wholes = None if state.wholes is None else Wholes.empty(state.coordinates.room)
+        _add(blocks, wholes, scores, rows.clock)
+        return blocks, wholes
+
+
+def _add(blocks: Blocks, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
+    if isinstance(blocks, EpisodeSums):
+        blocks.add(scores, clock)
+    elif isinstance(blocks, SparseCascade):
+        assert isinstance(scores, Sparse)
+        blocks.add(scores, clock)
+    else:
+        scores = dense(scores)
+        blocks.add(scores, clock.slot)
+    if wholes is not None:
+        wholes.add(scores, clock)
+
+
+def _n_levels(epoch_end: int) -> int:
+    """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
+    return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))

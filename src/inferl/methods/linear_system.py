@@ -1,0 +1,295 @@
+"""Sums of increments: A and b, gathered so that a matrix product does the adding.
+
+Dense rows wait until there are `GATHER` of them; then one product adds them all, at the speed of arithmetic instead of
+memory. Sparse rows touch a few entries and are added at once. Either way the order is that of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from inferl.data.arrays import GATHER, Floats, InPlace, Integers, lengthened, squared
+from inferl.data.increments import Increments
+from inferl.data.invariants import bounds, demand, shapes
+from inferl.data.transitions import Transitions
+from inferl.data.vectors import Sparse, dense
+from inferl.errors import SettingError
+
+__all__ = ["MOST_SOLVED", "Coordinates", "Factored", "Sums", "add_product", "too_large"]
+
+
+@dataclass(eq=False)
+class Sums(InPlace):
+    """A and b over all increments; changed in place."""
+
+    matrix: Floats  # (p, p) without the rows that wait
+    vector: Floats  # (p,)
+    size: Floats  # (p,) largest |v| of each parameter; of one-hot vectors 0, as they have no units
+    u: Floats  # (GATHER, p) rows that wait; empty until the first dense ones
+    v: Floats  # (GATHER, p)
+    c: Floats  # (GATHER,)
+    waiting: int
+
+    def verify(self) -> None:
+        """Refuse more rows that wait than there is room for."""
+        sizes = shapes(self, {"matrix": "p p", "vector": "p", "size": "p", "u": "G p", "v": "G p", "c": "G"})
+        demand(sizes["G"] in (0, GATHER), f"Sums has room for {sizes['G']} rows, not {GATHER}")
+        bounds(self, {"waiting": (0, max(sizes["G"] - 1, 0))})
+
+    @classmethod
+    def empty(cls, p: int) -> Sums:
+        """Start with nothing."""
+        none = np.zeros((0, p))
+        return cls(np.zeros((p, p)), np.zeros(p), np.zeros(p), none, none, np.zeros(0), 0)
+
+    def add(self, increments: Increments) -> None:
+        """Take in increments."""
+        p = len(self.vector)
+        increments.add_rest(self.matrix)
+        u, v, c = increments.products()
+        if isinstance(u, Sparse) and isinstance(v, Sparse):
+            self._add_sparse(u, v, c)
+            return
+        if len(self.u) == 0:
+            self.u, self.v, self.c = np.zeros((GATHER, p)), np.zeros((GATHER, p)), np.zeros(GATHER)
+        u, v = dense(u), dense(v)
+        self.size = np.maximum(self.size, np.maximum(v.max(axis=0), -v.min(axis=0)))
+        start = 0
+        while start < len(u):
+            taken = min(GATHER - self.waiting, len(u) - start)
+            rows, free = slice(start, start + taken), slice(self.waiting, self.waiting + taken)
+            self.u[free], self.v[free], self.c[free] = u[rows], v[rows], c[rows]
+            self.waiting += taken
+            start += taken
+            if self.waiting == GATHER:
+                self.matrix, self.vector = self.total()
+                self.waiting = 0
+
+    def total(self) -> tuple[Floats, Floats]:
+        """Return A and b with the waiting rows added; once all `GATHER` rows are there, A is added to in place."""
+        if self.waiting == 0:
+            return self.matrix, self.vector
+        u, v = self.u[: self.waiting], self.v[: self.waiting]
+        matrix = self.matrix if self.waiting == GATHER else self.matrix.copy()
+        add_product(matrix, u, v)
+        return matrix, self.vector + self.c[: self.waiting] @ u
+
+    def widened(self, more: int) -> Sums:
+        """Add room for more parameters."""
+        p = len(self.vector) + more
+        return Sums(
+            squared(self.matrix, p),
+            lengthened(self.vector, p),
+            lengthened(self.size, p),
+            lengthened(self.u, p),
+            lengthened(self.v, p),
+            self.c,
+            self.waiting,
+        )
+
+    def _add_sparse(self, u: Sparse, v: Sparse, c: Floats) -> None:
+        entries = u.index[..., :, None] * len(self.vector) + v.index[..., None, :]
+        products = u.value[..., :, None] * v.value[..., None, :]
+        np.add.at(self.matrix.reshape(-1), entries.reshape(-1), products.reshape(-1))
+        np.add.at(self.vector, u.index.reshape(-1), (u.value * c[..., None]).reshape(-1))
+
+
+def add_product(matrix: Floats, u: Floats, v: Floats) -> None:
+    """Add u' v to a matrix (p, p), in place."""
+    from scipy.linalg.blas import dgemm
+
+    # BLAS counts columns first: the transposes of our arrays are its own, so nothing is copied.
+    dgemm(1.0, v.T, u.T, beta=1.0, c=matrix.T, trans_b=True, overwrite_c=True)
+
+
+RIDGE = 1e-10  # relative to the largest entry of a row, in scaled units
+NONE = np.zeros(0, np.int64)
+
+
+class Factored:
+    """A, scaled and with a ridge, ready to solve with.
+
+    Parameters
+    ----------
+    matrix
+        A, (p, p).
+    size
+        The largest absolute coefficient of each parameter in any equation, (p,); 0 where there was none.
+    outputs
+        Parameters that no equation but their own contains, such as a mean of what the others give. They are solved for
+        last, and without a ridge: their own coefficient is a count.
+
+    Examples
+    --------
+    >>> factored = Factored(np.array([[2.0, 0.0], [0.0, 4e12]]), np.array([1.0, 1e6]))
+    >>> factored.solve(np.array([1.0, 1.0])).tolist()
+    [0.5, 2.5e-13]
+    """
+
+    def __init__(self, matrix: Floats, size: Floats, outputs: Integers = NONE) -> None:
+        from scipy.linalg.lapack import dgetrf
+
+        self.matrix = matrix
+        self.outputs = outputs
+        self.core: slice | Integers = slice(0, len(matrix))
+        if len(outputs):
+            core = np.setdiff1d(np.arange(len(matrix)), outputs)
+            # A slice, where it is one: no copies.
+            self.core = slice(0, len(core)) if len(core) == 0 or core[-1] == len(core) - 1 else core
+            self.counts = matrix[outputs, outputs]
+            self.links = matrix[outputs][:, self.core]
+        inner = matrix[self.core][:, self.core]
+        self.columns = _or_one(size[self.core])
+        scaled = inner / self.columns
+        self.rows = _or_one(np.abs(scaled).max(axis=1, initial=0.0))
+        self.scaled = scaled / self.rows[:, None]
+        self.factors, self.pivots, _ = dgetrf(self.scaled + RIDGE * np.eye(len(inner)))
+
+    def condition(self) -> float:
+        """Estimate the condition number, in scaled units."""
+        from scipy.linalg.lapack import dgecon
+
+        reciprocal, _ = dgecon(self.factors, float(np.abs(self.scaled).sum(axis=0).max(initial=0.0)))
+        return 1 / reciprocal if reciprocal > 0 else np.inf
+
+    def solve(self, right: Floats) -> Floats:
+        """Return A^-1 right; one refinement takes the ridge's own bias out."""
+        inner = right[self.core] / self.rows
+        rough = self._solve(inner)
+        theta = np.zeros(len(right))
+        theta[self.core] = (rough + self._solve(inner - self.scaled @ rough)) / self.columns
+        if len(self.outputs):
+            left = right[self.outputs] - self.links @ theta[self.core]
+            theta[self.outputs] = np.where(self.counts > 0, left / _or_one(self.counts), 0.0)
+        return theta
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """A^-1 written out, without the rows and columns of the outputs, which are 0."""
+        whole, core = np.zeros_like(self.matrix), np.arange(len(self.matrix))[self.core]
+        whole[np.ix_(core, core)] = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
+        return whole
+
+    def influence(self, targets: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return A^-T c of targets (k, p), and the length of what is not identified of each, and of all of it."""
+        along = np.zeros_like(targets)
+        inner = targets[:, self.core] / self.columns
+        size = np.linalg.norm(inner, axis=1)
+        unknown = np.zeros(len(targets))
+        if len(self.outputs):
+            asked = targets[:, self.outputs]
+            weights = np.where(self.counts > 0, asked / _or_one(self.counts), 0.0)
+            links = self.links / self.columns
+            inner = inner - weights @ links
+            # Parts may cancel, as what an episode's rewards add to the value of its start does; each counts by itself.
+            size = size + np.abs(weights) @ np.linalg.norm(links, axis=1) + np.abs(asked).sum(axis=1)
+            unknown = np.abs(asked) @ (self.counts == 0)
+            along[:, self.outputs] = weights
+        scores = self._solve(inner.T, transposed=True).T
+        along[:, self.core] = scores / self.rows
+        return along, np.hypot(RIDGE * np.linalg.norm(scores, axis=1), unknown), size
+
+    def _solve(self, right: Floats, transposed: bool = False) -> Floats:
+        from scipy.linalg.lapack import dgetrs
+
+        return np.asarray(dgetrs(self.factors, self.pivots, right, trans=transposed)[0])
+
+
+def _or_one(sizes: Floats) -> Floats:
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+SMALLEST_ROOM = 16
+MOST_SOLVED = 2000  # parameters of which least squares keeps the square
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Places 0, 1, 2, ... given to parameters in the order in which they are first seen.
+
+    One-hot increments name the few parameters they touch; dense ones touch all, and then place i is parameter i.
+
+    >>> none = Coordinates.none_of(5)
+    >>> len(none), none.room
+    (0, 0)
+    """
+
+    place: Integers  # (p,) of each parameter, -1 where it has not been seen
+    seen: Integers  # (S,) the parameters, in order of their places
+    room: int  # length of the arrays that hold them: S and some to grow
+
+    def verify(self) -> None:
+        """Refuse places that are not those of the parameters seen."""
+        sizes = shapes(self, {"place": "p", "seen": "S"})
+        bounds(self, {"seen": (0, sizes["p"] - 1), "room": (sizes["S"], sizes["p"])})
+        place = np.full(sizes["p"], -1)
+        place[self.seen] = np.arange(sizes["S"])
+        demand(np.array_equal(place, self.place), "Coordinates.place does not say where the parameters seen are")
+
+    @classmethod
+    def none_of(cls, n_parameters: int) -> Coordinates:
+        """Start with nothing seen of p parameters."""
+        return cls(np.full(n_parameters, -1), np.zeros(0, np.int64), 0)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def including(self, increments: Increments) -> Coordinates:
+        """Give places to the parameters that these increments name for the first time."""
+        named = increments.named()
+        return self._with(np.arange(len(self.place)) if named is None else named)
+
+    def check_room_for(self, chunks: Sequence[Transitions | Increments]) -> None:
+        """Refuse data that would name more parameters than can be solved for."""
+        if len(self.place) <= MOST_SOLVED:
+            return
+        if any(isinstance(chunk, Increments) or not chunk.tabular for chunk in chunks):
+            raise SettingError(too_large(len(self.place), "parameters"))
+        named = np.unique(np.concatenate([x for c in chunks for x in (c.features, c.next_features)]))  # type: ignore[union-attr]
+        total = len(self) + int(np.sum(self.place[named] < 0))
+        if total > MOST_SOLVED:
+            raise SettingError(too_large(total, "states seen"))
+
+    def union(self, other: Coordinates) -> Coordinates:
+        """Give places to what the other has seen too."""
+        return self._with(other.seen)
+
+    def places(self, other: Coordinates) -> Integers:
+        """Say where the other's arrays go in ours: a place for each of its `room`."""
+        free = np.setdiff1d(np.arange(self.room), self.place[other.seen])
+        return np.concatenate([self.place[other.seen], free[: other.room - len(other)]])
+
+    def relabelled(self, increments: Increments) -> Increments:
+        """Write increments in terms of places instead of parameters."""
+        return increments.at_places(self.place, self.seen, self.room)
+
+    def targets(self, targets: Floats) -> tuple[Floats, Floats]:
+        """Write targets (k, p) in terms of places (k, room), with the length of what has never been seen."""
+        inside = np.zeros((len(targets), self.room))
+        inside[:, : len(self)] = targets[:, self.seen]
+        missing = np.linalg.norm(targets[:, self.place < 0], axis=1)
+        return inside, missing
+
+    def _with(self, named: Integers) -> Coordinates:
+        new = named[self.place[named] < 0]
+        if new.size == 0:
+            return self
+        values, first = np.unique(new, return_index=True)
+        seen = np.r_[self.seen, values[np.argsort(first)]]
+        place = self.place.copy()
+        place[seen] = np.arange(len(seen))
+        # Powers of two, so that growing costs little in all and depends on nothing but the number seen.
+        room = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_ROOM), len(place))
+        return Coordinates(place, seen, room)
+
+
+def too_large(number: int, of_what: str) -> str:
+    """Say why least squares is refused, and what to use instead."""
+    return (
+        f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
+        "use OnlineBootstrap, whose memory grows with their number"
+    )

@@ -1,0 +1,295 @@
+"""What the page shows of a run, taken from it through its public face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inferl.comparison import verdict
+from inferl.data.arrays import Floats
+from inferl.data.ratios import RatioSummary
+from inferl.diagnostics import Check
+from inferl.errors import SettingError
+from inferl.interval import Interval
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.report.charts import Chart, Curve, logarithmic, plain
+from inferl.report.text import QUESTIONS, Verdict, judged, light
+from inferl.runs import Reading, Run, difference
+from inferl.variance.batch_means import Levels
+from inferl.variance.long_run import FEWEST_USED
+
+__all__ = ["Answer", "Apart", "Shown", "apart", "over_time"]
+
+SMALL = 10  # row of the counts of ratios that holds those below 1/64
+VISIBLE = 8  # times the final width: wider bands run out of the picture, or it would show nothing else
+
+
+class Answer(NamedTuple):
+    """An interval in the words in which the shell prints it."""
+
+    name: str
+    estimate: str
+    bounds: str
+    tail: str
+
+    @classmethod
+    def of(cls, name: str, interval: Interval) -> Answer:
+        """Take the printed line apart."""
+        line = str(interval).splitlines()[0]
+        estimate, _, rest = line.partition(" ")
+        bounds, _, tail = rest.partition("] ")
+        return cls(name, estimate, f"{bounds}]", tail)
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A run as the page shows it."""
+
+    name: str
+    run: Run
+    several: bool  # beside others
+    colour: int  # of its first curve; the others follow
+    answers: tuple[Answer, ...]  # one a target policy
+    differences: tuple[Answer, ...]  # of the other policies to the first
+    checks: tuple[Check, ...]
+    facts: dict[str, Any]
+    levels: Levels | None
+    ratios: RatioSummary
+
+    @classmethod
+    def of(cls, name: str, run: Run, facts: Mapping[str, Any], several: bool, colour: int) -> Shown:
+        """Read a run."""
+        report, apart = run.report(), run.differences()
+        names = _policies(run, len(report.interval))
+        return cls(
+            name=name,
+            run=run,
+            several=several,
+            colour=colour,
+            answers=tuple(map(Answer.of, names, report.interval)),
+            differences=() if apart is None else tuple(map(Answer.of, names[1:], apart)),
+            checks=report.checks,
+            facts={**report.facts, **facts},
+            levels=run.levels(),
+            ratios=run.evaluator.settled().ratios,
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """The light over the whole."""
+        return judged(self.checks)
+
+    @property
+    def judgements(self) -> list[tuple[str, str, Check]]:
+        """Each check with its light and its question."""
+        return [(light(check), QUESTIONS.get(check.name, check.name), check) for check in self.checks]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the curves: of the run, of its policies, or of both."""
+        if len(self.answers) == 1:
+            return [self.name]
+        return [f"{self.name}: {answer.name}" if self.several else answer.name for answer in self.answers]
+
+    @property
+    def off_policy(self) -> bool:
+        """Whether any ratio is not 1."""
+        return bool(np.any(self.ratios.squares != self.ratios.n))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The options of the command, in its own words."""
+        return {name.replace("_", "-"): _words(value) for name, value in self.run.options.items()}
+
+    def rows(self) -> list[tuple[str, list[Answer]]]:
+        """Return the readings over time: how many transitions, and the answers then."""
+        return [(_count(reading.n), list(_read(reading, self.run.level))) for reading in self.run.readings]
+
+    @property
+    def dependence(self) -> Chart | None:
+        """How the standard error grows with the length of the blocks."""
+        if self.levels is None:
+            return None
+        levels, used = self.levels, np.flatnonzero(self.levels.freedom >= FEWEST_USED)
+        if len(used) < 2 or not (levels.rate[0] > 0).all():
+            return None
+        length = levels.length[used]
+        ratio = np.sqrt(levels.rate[used] / levels.rate[0])  # (levels, targets)
+        spread = (
+            np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
+        )  # two standard errors of its own
+        words = [f"{n} blocks of {size:.0f} {self.unit}" for n, size in zip(levels.blocks[used], length, strict=True)]
+        curves = [
+            Curve(
+                name,
+                length,
+                ratio[:, i],
+                ratio[:, i] - spread[:, i],
+                ratio[:, i] + spread[:, i],
+                tuple(f"{text}: {value:.3g} times" for text, value in zip(words, ratio[:, i], strict=True)),
+                "whiskers",
+                int(levels.main[i]),
+            )
+            for i, name in enumerate(self.names)
+        ]
+        top = max(1.5, 1.05 * float(np.max(ratio + spread)))
+        return Chart(
+            f"Standard error seen in blocks of growing length, against that of single {self.unit}",
+            logarithmic(f"{self.unit} in a block", length.tolist(), 2),
+            plain(f"standard error, single {self.unit} = 1", 0.0, top),
+            tuple(curves),
+        )
+
+    @property
+    def dependence_words(self) -> str:
+        """Which blocks tell most."""
+        assert self.levels is not None
+        lengths = " and ".join(f"{n:.0f}" for n in sorted(set(self.levels.length[self.levels.main].tolist())))
+        if isinstance(self.run.evaluator.method, OnlineBootstrap):
+            return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
+        if self.unit == "episodes":
+            return "The interval takes episodes to be independent of each other (ringed)."
+        return f"The interval rests on several lengths, most on blocks of {lengths} (ringed)."
+
+    @property
+    def unit(self) -> str:
+        """What blocks are made of."""
+        method = self.run.evaluator.method
+        return "episodes" if isinstance(method, LeastSquares) and method.blocks == "episode" else "steps"
+
+    @property
+    def tails(self) -> Chart | None:
+        """How the ratios are spread, over powers of 2."""
+        if not self.off_policy:
+            return None
+        counts = self.ratios.tails.copy()
+        counts[SMALL] += counts[:SMALL].sum(axis=0)  # how small a small ratio is does not matter
+        counts[:SMALL] = 0
+        first, final = np.flatnonzero(counts.any(axis=1))[[0, -1]]
+        rows = np.arange(first, final + 1)
+        low = 2.0 ** (rows - 17)
+        share = counts[rows] / counts.sum(axis=0)
+        names = [f"{0 if row == SMALL else x:g} to {2 * x:g}" for row, x in zip(rows, low, strict=True)]
+        axis = logarithmic("ratio, target to behaviour", [float(low[0]), 2 * float(low[-1])], 2)
+        if first == SMALL:
+            axis = replace(axis, ticks=((axis.low, "0"), *(tick for tick in axis.ticks if tick[0] > 2 * axis.low)))
+        curves = [
+            Curve(
+                name,
+                low * np.sqrt(2),
+                share[:, i],
+                share[:, i],
+                share[:, i],
+                tuple(f"{text}: {part:.2%} of the transitions" for text, part in zip(names, share[:, i], strict=True)),
+                "bars",
+            )
+            for i, name in enumerate(self.names)
+        ]
+        return Chart(
+            "How many transitions have which ratio",
+            axis,
+            plain("share of the transitions", 0.0, 1.05 * float(share.max()), percent=True),
+            tuple(curves),
+        )
+
+    @property
+    def tail_rows(self) -> list[tuple[str, list[str]]]:
+        """Numbers that describe the ratios, with one value a target policy."""
+        ratios = self.ratios
+        return [
+            ("mean ratio (1 if the propensities are right)", [f"{x:.3g}" for x in ratios.total / ratios.n]),
+            ("largest ratio", [f"{x:.4g}" for x in ratios.largest]),
+            ("share of the weight that it has", [f"{x:.2%}" for x in ratios.largest_share]),
+            ("effective sample size", [f"{x:.1%}" for x in ratios.effective]),
+        ]
+
+
+class Apart(NamedTuple):
+    """How far a run is from the first one on the page."""
+
+    answer: Answer | None  # named after the run
+    words: str  # which is larger, or why there is no answer
+
+
+def apart(shown: Sequence[Shown]) -> list[Apart]:
+    """Compare each run with the first, where they are independent."""
+    found = []
+    for other in shown[1:]:
+        try:
+            interval = difference(other.run, shown[0].run, shown[0].run.level)
+        except SettingError as error:
+            found.append(Apart(None, f"{other.name}: {error}"))
+        else:
+            doubt = ", but a check of one of them failed" if interval.notes else ""
+            found.append(Apart(Answer.of(other.name, interval), verdict(interval, other.name) + doubt))
+    return found
+
+
+def over_time(shown: Sequence[Shown]) -> Chart | None:
+    """Draw the estimates of all runs, with their bands, over the number of transitions."""
+    curves = []
+    for one in shown:
+        readings = one.run.readings
+        if len(readings) < 2:
+            continue
+        n = np.array([float(reading.n) for reading in readings])
+        table = np.array([(reading.estimate, reading.lower, reading.upper) for reading in readings])  # (m, 3, policies)
+        for i, name in enumerate(one.names):
+            words = tuple(f"{_count(r.n)} transitions: {_line(r, one.run.level, i)}" for r in readings)
+            estimate, lower, upper = table[:, :, i].T
+            curves.append(Curve(name, n, estimate, lower, upper, words))
+    if not curves:
+        return None
+    low, high = _seen(curves)
+    return Chart(
+        "The estimate and its interval as transitions arrived",
+        logarithmic("transitions", [float(x) for curve in curves for x in curve.x[[0, -1]]], 10),
+        plain("value", low, high),
+        tuple(curves),
+    )
+
+
+def _seen(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Choose what the vertical axis shows: bands that are not much wider than the final ones."""
+    bounds: list[Floats] = []
+    for curve in curves:
+        width = curve.upper - curve.lower
+        near = np.isfinite(width) & (width <= VISIBLE * width[-1])
+        bounds += [curve.lower[near], curve.upper[near], curve.y[np.isfinite(curve.y)][-1:]]
+    everything = np.concatenate(bounds)
+    low, high = float(everything.min()), float(everything.max())
+    room = 0.05 * (high - low)
+    return low - room, high + room
+
+
+def _read(reading: Reading, level: float) -> Any:
+    columns = (reading.estimate, reading.lower, reading.upper)
+    interval = Interval(*columns, level, "", reading.standard_error, reading.n)
+    return (Answer.of("", one) for one in interval)
+
+
+def _line(reading: Reading, level: float, policy: int) -> str:
+    answer = list(_read(reading, level))[policy]
+    return f"{answer.estimate} {answer.bounds}"
+
+
+def _policies(run: Run, number: int) -> list[str]:
+    """Name the target policies after the columns that they came from."""
+    columns = ("ratio", "target_probability", "target_log_probability")
+    said = next((str(run.options[name]) for name in columns if name in run.options), "")
+    names = [name.strip() for name in said.split(",") if name.strip()]
+    return names if len(names) == number else [f"policy {i + 1}" for i in range(number)]
+
+
+def _count(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

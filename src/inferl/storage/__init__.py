@@ -1,0 +1,1 @@
+"""Storage: dataclasses in one versioned file, without code."""

@@ -1,0 +1,1 @@
+"""The contracts of algorithms, methods, sources and backends, for classes of your own."""

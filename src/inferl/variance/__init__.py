@@ -1,0 +1,1 @@
+"""The statistics of dependent scores: batch means, long-run variance, effective sample size."""

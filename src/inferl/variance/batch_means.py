@@ -1,0 +1,382 @@
+r"""Block sums of a stream of scores, online: what their long-run covariance is read from.
+
+Scores that depend on each other make the variance of their sum differ from the sum of their variances. Sums over blocks
+longer than the dependence are nearly independent again. `Cascade` forms blocks of length 1, 2, 4, ... at once
+(Flyvbjerg and Petersen 1989): each level adds pairs of the level below. `EpisodeSums` takes whole episodes as blocks.
+All parts of the data, epochs, streams and what was merged, are read about one common mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferl import engine
+from inferl.data.arrays import GATHER, Bools, Floats, InPlace, Integers, lengthened, squared
+from inferl.data.invariants import COUNT, bounds, shapes
+from inferl.data.streams import Clock
+from inferl.data.vectors import Sparse, Vectors
+from inferl.variance.long_run import FEWEST_USED, long_run
+from inferl.variance.segments import Stretches
+
+__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
+
+FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
+FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
+
+
+@dataclass(eq=False)
+class Moments(InPlace):
+    """Sums of block sums g, a row a level; changed in place.
+
+    Block sums wait in `gathered` until one matrix product can add many of them.
+    """
+
+    outer: Floats  # (J, p, p) sum of g g' without the waiting ones, lower triangle only
+    total: Floats  # (J, p) sum of g, likewise
+    count: Integers  # (J,) number of blocks, likewise
+    gathered: Floats  # (J, GATHER, p) block sums that wait
+    waiting: Integers  # (J,) how many
+
+    def verify(self) -> None:
+        """Refuse more block sums that wait than there is room for."""
+        sizes = shapes(self, {"outer": "J p p", "total": "J p", "count": "J", "gathered": "J G p", "waiting": "J"})
+        bounds(self, {"count": COUNT, "waiting": (0, max(sizes["G"] - 1, 0))})
+
+    @classmethod
+    def empty(cls, n_levels: int, p: int, gather: int = GATHER) -> Moments:
+        """Start with no blocks."""
+        none = np.zeros(n_levels, np.int64)
+        gathered = np.zeros((n_levels, gather, p))
+        return cls(np.zeros((n_levels, p, p)), np.zeros((n_levels, p)), none, gathered, none.copy())
+
+    @classmethod
+    def added(cls, parts: Sequence[Moments]) -> Moments:
+        """Add up what several parts of the data have shown, scored at the same estimate."""
+        sum = cls.empty(max(len(part.count) for part in parts), parts[0].total.shape[1], gather=0)
+        for part in parts:
+            part, j = part.settled(), len(part.count)
+            sum.outer[:j] += part.outer
+            sum.total[:j] += part.total
+            sum.count[:j] += part.count
+        return sum
+
+    @classmethod
+    def stacked(cls, lower: Moments, upper: Moments) -> Moments:
+        """Put higher levels on top of lower ones, at which nothing waits."""
+        room = np.full((len(lower.count), *upper.gathered.shape[1:]), np.nan)  # never used
+        return cls(
+            np.concatenate([lower.outer, upper.outer]),
+            np.concatenate([lower.total, upper.total]),
+            np.concatenate([lower.count, upper.count]),
+            np.concatenate([room, upper.gathered]),
+            np.concatenate([lower.waiting, upper.waiting]),
+        )
+
+    @property
+    def blocks(self) -> Integers:
+        """Number of blocks of each level, the waiting ones included."""
+        return self.count + self.waiting
+
+    def flush(self, level: int) -> None:
+        """Add the waiting block sums of a level."""
+        from scipy.linalg.blas import dsyrk
+
+        g = self.gathered[level, : self.waiting[level]]
+        if len(g):
+            # Seen from BLAS, which counts columns first, our lower triangle is the upper one.
+            dsyrk(1.0, g.T, beta=1.0, c=self.outer[level].T, lower=False, overwrite_c=True)
+            self.total[level] += g.sum(axis=0)
+            self.count[level] += len(g)
+            self.waiting[level] = 0
+
+    def settled(self) -> Moments:
+        """Return the same moments with nothing waiting, and no room for it."""
+        settled = self.copy()
+        for level in range(len(self.count)):
+            settled.flush(level)
+        settled.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))  # not a view, which would keep it all
+        return settled
+
+    def along(self, directions: Floats) -> tuple[Floats, Floats]:
+        """Sums of squares of h . g and of h . g for each level and each direction h (k, p): (J, k) both."""
+        lower = np.einsum("jpk,kp->jk", self.outer @ directions.T, directions)
+        diagonal = np.einsum("jpp->jp", self.outer) @ (directions**2).T
+        squares, sums = 2 * lower - diagonal, self.total @ directions.T
+        most = int(self.waiting.max(initial=0))
+        if most:
+            along = self.gathered[:, :most] @ directions.T
+            along[np.arange(most) >= self.waiting[:, None]] = 0.0  # nobody waits there
+            squares += np.einsum("jgk,jgk->jk", along, along)
+            sums += along.sum(axis=1)
+        return squares, sums
+
+    def spread(self, level: int) -> tuple[Floats, Floats]:
+        """Sums of squares, and sums, of each parameter's g at one level: (p,) both."""
+        rows = self.gathered[level, : self.waiting[level]]
+        squares = np.diagonal(self.outer[level]) + np.einsum("gp,gp->p", rows, rows)
+        return squares, self.total[level] + rows.sum(axis=0)
+
+    def products(self, directions: Floats, level: int) -> tuple[Floats, Floats]:
+        """Sums of products of h . g at one level, for all pairs of directions h (k, p), and sums: (k, k) and (k,)."""
+        half = directions @ self.outer[level] @ directions.T
+        diagonal = (directions * np.diagonal(self.outer[level])) @ directions.T
+        along = self.gathered[level, : self.waiting[level]] @ directions.T
+        return half + half.T - diagonal + along.T @ along, directions @ self.total[level] + along.sum(axis=0)
+
+    def shifted(self, drift: Floats) -> Moments:
+        """Add a vector (p,) to every step of every block."""
+        new = self.settled()
+        steps = 2.0 ** np.arange(len(new.count))
+        more = steps[:, None] * drift  # (J, p) what a block gets
+        cross = new.total[:, :, None] * more[:, None, :]
+        each = new.count[:, None, None] * more[:, :, None] * more[:, None, :]
+        new.outer += np.tril(cross + np.transpose(cross, (0, 2, 1)) + each)
+        new.total += new.count[:, None] * more
+        return new
+
+    def widened(self, more: int) -> Moments:
+        """Add room for more parameters."""
+        p = self.total.shape[1] + more
+        outer, total, gathered = squared(self.outer, p), lengthened(self.total, p), lengthened(self.gathered, p)
+        return Moments(outer, total, self.count, gathered, self.waiting)
+
+    def moved(self, place: Integers, room: int) -> Moments:
+        """Write the parameters at other places."""
+        settled, new = self.settled(), Moments.empty(len(self.count), room, gather=0)
+        whole = settled.outer + np.transpose(np.tril(settled.outer, -1), (0, 2, 1))
+        new.outer[:, place[:, None], place[None, :]] = whole
+        new.total[:, place] = settled.total
+        return Moments(np.tril(new.outer), new.total, settled.count, new.gathered, new.waiting)
+
+
+@dataclass(eq=False)
+class Cascade(InPlace):
+    """Dyadic blocks along each stream."""
+
+    moments: Moments
+    half: Floats  # (S, J, p) the first half of an open block
+    open: Bools  # (S, J) whether there is one
+
+    def verify(self) -> None:
+        """Refuse halves of other blocks."""
+        shapes(self, {"moments.gathered": f"J {GATHER} p", "half": "S J p", "open": "S J"})
+
+    @classmethod
+    def empty(cls, n_levels: int, p: int) -> Cascade:
+        """Start with no blocks and no streams."""
+        return cls(Moments.empty(n_levels, p), np.zeros((0, n_levels, p)), np.zeros((0, n_levels), np.bool_))
+
+    def add(self, scores: Floats, slot: Integers) -> None:
+        """Take in scores (T, p) of the streams in `slot` (T,) and pair them up; a level that is full is flushed."""
+        self._grow(int(slot.max(initial=-1)) + 1)
+        moments, row = self.moments, 0
+        while row < len(scores):
+            row = engine.pair_up(scores, slot, self.half, self.open, moments.gathered, moments.waiting, row)
+            for level in np.flatnonzero(moments.waiting == GATHER):
+                moments.flush(int(level))
+
+    def next_epoch(self, n_levels: int) -> Cascade:
+        """Start an epoch with new moments; halves of open blocks are dropped."""
+        return Cascade.empty(n_levels, self.moments.total.shape[1])
+
+    def widened(self, more: int) -> Cascade:
+        """Add room for more parameters."""
+        return Cascade(self.moments.widened(more), lengthened(self.half, self.half.shape[2] + more), self.open)
+
+    def _grow(self, n_streams: int) -> None:
+        new = n_streams - len(self.half)
+        if new > 0:
+            self.half = np.concatenate([self.half, np.zeros((new, *self.half.shape[1:]))])
+            self.open = np.concatenate([self.open, np.zeros((new, *self.open.shape[1:]), np.bool_)])
+
+
+@dataclass(eq=False)
+class EpisodeSums(InPlace):
+    """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they close.
+
+    Pairs tell whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
+    its first scores were taken at the pilot before, which is better than to leave long episodes out. At a reading open
+    episodes are blocks too, as far as they have come: the estimate has seen them.
+    """
+
+    cascade: Cascade  # of one stream, whose rows are the episodes
+    sum: Floats  # (S, p) of the open episode
+    episode: Integers  # (S,) its number within the stream, 0 where none is open
+    closed: int  # episodes that have ended, in all epochs
+
+    def verify(self) -> None:
+        """Refuse sums of other scores."""
+        shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S"})
+        bounds(self, {"episode": COUNT, "closed": COUNT})
+
+    @classmethod
+    def empty(cls, n_levels: int, p: int) -> EpisodeSums:
+        """Start with no episodes."""
+        return cls(Cascade.empty(n_levels, p), np.zeros((0, p)), np.zeros(0, np.int64), 0)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of single episodes that have ended, of pairs, and so on."""
+        return self.cascade.moments
+
+    @property
+    def open(self) -> Floats:
+        """Sums of the episodes that are open, (m, p)."""
+        return np.asarray(self.sum[self.episode > 0])
+
+    @property
+    def begun(self) -> int:
+        """Number of episodes, open ones included."""
+        return self.closed + int(np.count_nonzero(self.episode))
+
+    def ended(self) -> EpisodeSums:
+        """Return the same with all episodes ended where they are."""
+        cascade, open = self.cascade.copy(), self.open
+        cascade.add(open, np.zeros(len(open), np.int64))
+        return EpisodeSums(cascade, np.zeros_like(self.sum), np.zeros_like(self.episode), self.begun)
+
+    def so_far(self) -> Moments:
+        """Moments of the open episodes."""
+        open = self.open
+        moments = Moments.empty(1, open.shape[1], gather=max(len(open), 1))
+        moments.gathered[0, : len(open)], moments.waiting[0] = open, len(open)
+        return moments
+
+    def next_epoch(self, n_levels: int) -> EpisodeSums:
+        """Start an epoch with new moments; open episodes go on."""
+        cascade = Cascade.empty(n_levels, self.sum.shape[1])
+        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.closed)
+
+    def add(self, scores: Vectors, clock: Clock) -> None:
+        """Take in scores (T, p), or with (T, m) entries."""
+        p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
+        if new > 0:
+            self.sum = np.concatenate([self.sum, np.zeros((new, p))])
+            self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
+        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
+        ended, row = np.empty((GATHER, p)), 0
+        while row < len(value):
+            row, number = engine.sum_episodes(
+                index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, ended, row
+            )
+            self.cascade.add(ended[:number], np.zeros(number, np.int64))
+            self.closed += number
+
+    def widened(self, more: int) -> EpisodeSums:
+        """Add room for more parameters."""
+        wider = lengthened(self.sum, self.sum.shape[1] + more)
+        return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.closed)
+
+
+class Levels(NamedTuple):
+    """Variance rates seen at each block length, and how much the answer for each of k targets rests on each."""
+
+    length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams
+    rate: Floats  # (J, k) v_j
+    blocks: Integers  # (J,) number of blocks at each level
+    freedom: Floats  # (J,)
+    share: Floats  # (levels in use, k), of each target adding up to 1
+    effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
+    final: bool  # the last level is that of whole streams
+    between: Floats  # (k,) standard errors by which a few streams differ more than this explains; 0 if they are a level
+
+    @property
+    def main(self) -> Integers:
+        """The level that each target rests on most, (k,)."""
+        return np.asarray(np.argmax(self.share, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """All block sums of scores at one estimate, about one common mean: dyadic blocks, and whole streams above them."""
+
+    parts: tuple[Moments, ...]
+    wholes: Stretches | None
+
+    @property
+    def blocks(self) -> Integers:
+        """Number of blocks of each dyadic level."""
+        return np.asarray(_padded([part.blocks for part in self.parts]))
+
+    def rates(self, directions: Floats) -> Floats:
+        """Variance rates of h . g for each dyadic level and each direction h (k, p): (J, k)."""
+        squares, sums = (_padded(x) for x in zip(*(part.along(directions) for part in self.parts), strict=True))
+        return self._rates(squares, sums, np.arange(len(squares)))
+
+    def spread(self, level: int | None) -> Floats:
+        """Variance rates of each parameter at a dyadic level, or of whole streams: (p,)."""
+        if level is None:
+            assert self.wholes is not None
+            return self.wholes.rate()
+        there = [part.spread(level) for part in self.parts if level < len(part.count)]
+        squares, sums = (np.sum(x, axis=0)[None] for x in zip(*there, strict=True))
+        return np.asarray(self._rates(squares, sums, np.array([level]))[0])
+
+    def products(self, directions: Floats, level: int | None) -> Floats:
+        """Sums of products about the mean, of all pairs of directions (k, p) at a level: (k, k)."""
+        if level is None:
+            assert self.wholes is not None
+            rest = self.wholes.rest(directions)
+            return np.asarray(rest.T @ rest)
+        there = [part.products(directions, level) for part in self.parts if level < len(part.count)]
+        products, sums = (np.sum(x, axis=0) for x in zip(*there, strict=True))
+        return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
+
+    def _rates(self, squares: Floats, sums: Floats, levels: Integers) -> Floats:
+        blocks = self.blocks[levels]
+        about_mean = np.maximum(squares - sums**2 / np.maximum(blocks, 1)[:, None], 0.0)
+        return np.asarray(about_mean / (2.0**levels * np.maximum(blocks - 1, 1))[:, None])
+
+
+def _padded(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Sum of arrays whose first axes may differ."""
+    sum = np.zeros((max(len(x) for x in arrays), *arrays[0].shape[1:]), arrays[0].dtype)
+    for x in arrays:
+        sum[: len(x)] += x
+    return sum
+
+
+def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tuple[Levels, Floats, Floats]:
+    """Standard error sqrt(v / n), v the variance rate of very long blocks, or of single steps; and degrees of freedom.
+
+    Where there are many streams, those are the longest blocks: dyadic levels with fewer blocks are left out.
+    """
+    rate, blocks, wholes = scores.rates(n * influence), scores.blocks, scores.wholes
+    length, freedom = np.exp2(np.arange(float(len(blocks)))), np.maximum(blocks - 1.0, 0.0)
+    among = wholes is not None and wholes.freedom >= FEWEST_USED
+    if wholes is not None and among:
+        below = freedom >= wholes.freedom
+        rate = np.concatenate([rate[below], wholes.rate(n * influence)[None]])
+        length = np.append(length[below], wholes.length.mean())
+        freedom, blocks = np.append(freedom[below], wholes.freedom), np.append(blocks[below], len(wholes.length))
+    heard = int(np.count_nonzero(freedom >= FEWEST_HEARD - 1)) - 1
+    top = None if among and heard == len(freedom) - 1 else max(heard, 0)
+    effective = n / _slowness(scores.spread(0), scores.spread(top))
+    shown = 1 if single else len(rate)
+    variance, degrees, share = long_run(rate[:shown], freedom[:shown], final=among and not single)
+    between = np.zeros(len(influence))
+    if wholes is not None and not among and wholes.freedom >= 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = np.log(wholes.rate(n * influence) / variance) / np.sqrt(2 / (wholes.freedom + 1))
+        between = np.where(variance > 0, excess, 0.0)
+    error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
+    return Levels(length, rate, blocks, freedom, share, effective, among, between), error, degrees
+
+
+def _slowness(single: Floats, long: Floats) -> float:
+    """How many steps one independent score stands for: the growth of all parameters' variance rates."""
+    noisy = single > 0
+    return max(float((long[noisy] / single[noisy]).mean()), 1.0) if noisy.any() else 1.0
+
+
+def correlation(scores: Scores, influence: Floats, level: int | None) -> Floats:
+    """Correlations (k, k) of the errors of k targets, from blocks of one length."""
+    products = scores.products(influence, level)
+    size = np.sqrt(np.maximum(np.diagonal(products), 0.0))
+    scale = np.where(size > 0, size, 1.0)
+    return np.asarray(products / np.outer(scale, scale))

@@ -1,0 +1,162 @@
+r"""Stretches: sums over long pieces of the data, one by one, each with its length.
+
+A piece may be a whole stream, a part that another machine has seen, or a long block. Pieces are few enough to be kept
+as they are, and nearly independent, so two of them added up are a longer one. About the common mean,
+
+.. math:: \sum_i (G_i - l_i m)^2 / (N - \sum_i l_i^2 / N), \qquad m = \sum_i G_i / N, \qquad N = \sum_i l_i
+
+is the variance that a step adds, and pieces of different lengths know it as well as N^2 / sum l_i^2 equal ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from inferl import engine
+from inferl.data.arrays import Floats, InPlace, Integers, lengthened
+from inferl.data.invariants import COUNT, bounds, demand, shapes
+from inferl.data.streams import MOST_QUIET, Clock
+from inferl.data.vectors import Sparse, Vectors
+
+__all__ = ["Stretches", "Wholes"]
+
+MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd number: labels that differ get different places, mostly
+MOST = 256  # pieces that are kept when several evaluators are merged, or an epoch ends
+
+
+@dataclass(eq=False)
+class Stretches(InPlace):
+    """Pieces of any lengths."""
+
+    sums: Floats  # (m, p)
+    length: Floats  # (m,) in steps, or in episodes
+
+    def verify(self) -> None:
+        """Refuse pieces without a length."""
+        shapes(self, {"sums": "m p", "length": "m"})
+        bounds(self, {"length": COUNT})
+
+    @classmethod
+    def none(cls, p: int) -> Stretches:
+        """Start with no pieces."""
+        return cls(np.zeros((0, p)), np.zeros(0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stretches], most: int = MOST) -> Stretches:
+        """Put pieces together; the two shortest are added up until there are no more than `most`."""
+        sums = np.concatenate([part.sums for part in parts])
+        length = np.concatenate([part.length for part in parts])
+        if len(length) <= most:
+            return cls(sums, length)
+        pieces = list(zip(length.tolist(), range(len(length)), strict=True))
+        heapify(pieces)
+        while len(pieces) > most:
+            (one, first), (other, second) = heappop(pieces), heappop(pieces)
+            sums[first] += sums[second]
+            heappush(pieces, (one + other, first))
+        left = np.array([place for _, place in pieces])
+        return cls(sums[left], np.array([length for length, _ in pieces]))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance that these pieces show."""
+        squares = float(np.sum(self.length**2))
+        return float(np.sum(self.length)) ** 2 / squares - 1 if squares > 0 else 0.0
+
+    def rest(self, directions: Floats | None = None) -> Floats:
+        """What the pieces differ by from the common mean, along directions (k, p) or for each parameter: (m, k)."""
+        along = self.sums if directions is None else self.sums @ directions.T
+        return np.asarray(along - self.length[:, None] * (along.sum(axis=0) / np.sum(self.length)))
+
+    def rate(self, directions: Floats | None = None) -> Floats:
+        """Variance that a step adds, (k,)."""
+        freedom = self.freedom
+        return np.asarray((self.rest(directions) ** 2).sum(axis=0) / (np.sum(self.length) * freedom / (freedom + 1)))
+
+    def shifted(self, drift: Floats) -> Stretches:
+        """Add a vector (p,) for each step."""
+        return Stretches(self.sums + self.length[:, None] * drift, self.length)
+
+    def widened(self, more: int) -> Stretches:
+        """Add room for more parameters."""
+        return Stretches(lengthened(self.sums, self.sums.shape[1] + more), self.length)
+
+    def moved(self, place: Integers, room: int) -> Stretches:
+        """Write the parameters at other places."""
+        new = np.zeros((len(self.sums), room))
+        new[:, place] = self.sums
+        return Stretches(new, self.length)
+
+
+@dataclass(eq=False)
+class Wholes(InPlace):
+    """Sums of scores over whole streams: the longest blocks that there are, and independent by their nature.
+
+    A stream is known by its label, as it may return when its slot has long been another's. Labels of `MOST_QUIET` and
+    more share as many places; what two streams bring together is a piece too.
+    """
+
+    ended: Stretches  # of evaluators that were merged into this one
+    place: Integers  # (S,) of the labels
+    sum: Floats  # (S, p)
+    length: Integers  # (S,)
+
+    def verify(self) -> None:
+        """Refuse sums of other scores."""
+        shapes(self, {"ended.sums": "m p", "place": "S", "sum": "S p", "length": "S"})
+        bounds(self, {"length": COUNT, "place": (0, MOST_QUIET - 1)})
+        demand(len(np.unique(self.place)) == len(self.place), "a place of whole streams is there twice")
+
+    @classmethod
+    def empty(cls, p: int) -> Wholes:
+        """Start with no streams."""
+        return cls.only(Stretches.none(p))
+
+    @classmethod
+    def only(cls, ended: Stretches) -> Wholes:
+        """Start with streams that have ended."""
+        none = np.zeros(0, np.int64)
+        return cls(ended, none, np.zeros((0, ended.sums.shape[1])), none)
+
+    def add(self, scores: Vectors, clock: Clock) -> None:
+        """Take in scores (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
+        row, p = self._rows(clock.stream), self.sum.shape[1]
+        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
+        one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
+        running = (self.length > 0).astype(np.int64)
+        engine.sum_episodes(index, value, row, one, never, self.sum, running, np.empty((2, p)), 0)
+        self.length = self.length + np.bincount(row, minlength=len(self.length))
+
+    def _rows(self, label: Integers) -> Integers:
+        """Find the row of each label, and add those that are new in the order in which they come."""
+        if len(label) > 1 and (label == label[0]).all():
+            return np.repeat(self._rows(label[:1]), len(label))
+        mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
+        place = np.where(label < MOST_QUIET, label, mixed)
+        places, first = np.unique(place, return_index=True)
+        new = places[np.argsort(first)]
+        new = new[~np.isin(new, self.place)]
+        if len(new):
+            self.place = np.concatenate([self.place, new])
+            self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]))])
+            self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
+        order = np.argsort(self.place)
+        return order[np.searchsorted(self.place, place, sorter=order)]
+
+    def pieces(self) -> Stretches:
+        """Return all of them, those that run as they are now."""
+        running = Stretches(self.sum, self.length.astype(np.float64))
+        return Stretches.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
+
+    def shifted(self, drift: Floats) -> Wholes:
+        """Add a vector (p,) for each step."""
+        return Wholes(self.ended.shifted(drift), self.place, self.sum + self.length[:, None] * drift, self.length)
+
+    def widened(self, more: int) -> Wholes:
+        """Add room for more parameters."""
+        wider = lengthened(self.sum, self.sum.shape[1] + more)
+        return Wholes(self.ended.widened(more), self.place, wider, self.length)

@@ -1,0 +1,97 @@
+"""The machine and the versions that results come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferl import engine
+
+__all__ = ["child", "describe", "product", "versions"]
+
+PACKAGES = ("inferl", "numpy", "scipy", "jax", "river")
+PRODUCT = 1024  # side of the matrices whose product is the yardstick
+
+
+def describe(command: str) -> dict[str, Any]:
+    """Say what ran, where and when."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "kernel": engine.name,
+        "python": platform.python_version(),
+        "versions": versions(),
+        "blas": _blas(),
+        "commit": _commit(),
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what is measured; None where it is not installed."""
+    found: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def product() -> tuple[Callable[[], object], float]:
+    """Return a product of two matrices in float64, and its number of operations: what the machine can do."""
+    rng = np.random.default_rng(0)
+    a, b, out = rng.normal(size=(PRODUCT, PRODUCT)), rng.normal(size=(PRODUCT, PRODUCT)), np.empty((PRODUCT, PRODUCT))
+    return lambda: np.matmul(a, b, out=out), 2.0 * PRODUCT**3
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    known = {key.strip(): value.strip() for key, value in facts.items()}
+    name = known.get("model name", "unknown")
+    return f"{name} (family {known['cpu family']}, model {known['model']})" if "cpu family" in known else name
+
+
+def _blas() -> str:
+    try:
+        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    except (KeyError, TypeError):
+        return "unknown"
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+
+
+def _commit() -> str | None:
+    """Commit of the source that runs, marked if it has been changed since; None outside a repository."""
+    here = Path(__file__).parent
+    try:
+        commit = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=40"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit.stdout.strip()
+
+
+def child(code: str) -> str:
+    """Run Python code in a fresh interpreter and return what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout

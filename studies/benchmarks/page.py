@@ -1,0 +1,172 @@
+"""The pages of results: tables for people, made from the JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from inferl.errors import DataError
+from studies.benchmarks.engine import FORMAT
+
+__all__ = ["in_short", "read", "rendered", "update_page"]
+
+BEGIN, END = "<!-- measured: written by studies.benchmarks -->", "<!-- end of measured -->"
+SHORT, SHORT_END = "<!-- speed: written by studies.benchmarks -->", "<!-- end of speed -->"
+
+AROUND = f"""# Performance
+
+What the engine does in a second, against what one would write or pick instead. Everything runs in one process and on
+one thread; things that are compared take turns, the process's own time counts, and the median is shown.
+
+{BEGIN}
+{END}
+
+## How to run
+
+    make bench            # all of it, a few minutes; writes studies/benchmarks/results/engine.json and this page
+    make bench ARGUMENTS=--quick  # less than a minute
+
+JAX and river are measured if they are there: `pip install 'inferl[bench]'`, which `make bench` does.
+
+## Sanitizers
+"""
+
+RIVALS = """The rivals:
+
+- **naive**: Algorithm 1 as it is printed, a loop over transitions and in it one over replicas, in NumPy.
+- **step**: NumPy on all replicas at once, one transition after the other, multipliers from PCG64, its lines folded by
+  hand; **as printed**: the same in the lines of the algorithm, with one product and one large temporary more. For
+  one-hot features both work on the vectors written out.
+- **JAX**: the step as the body of a compiled `lax.scan`, in float64 on the CPU.
+- **river**: `BaggingRegressor` of linear regressions. Not the same: it regresses the reward on the features (no
+  bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
+- **offline**: `inferl.baselines.offline_bootstrap`, which keeps the data, draws from them and walks along every
+  resample. The walk is compiled like the engine, with the same instruction sets.
+
+The peak is a product of two matrices of float64 in the same process. Useful operations a transition are 6 B p for TD
+(dot product, update, average), 10 B d for GTD2 and 4 p² for least squares; "at peak" is the ratio over the step that an
+engine at 100 % of the peak would have. "From arrays" includes checking and copying the user's arrays."""
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read results back."""
+    results: dict[str, Any] = json.loads(Path(path).read_text())
+    if results.get("format") != FORMAT:
+        raise DataError(f"{path} has format {results.get('format')!r}, this version reads {FORMAT}; measure again")
+    return results
+
+
+def update_page(path: str | os.PathLike[str], results: dict[str, Any]) -> None:
+    """Write the results into a page, between its two marks, all of them or in short; what is around them stays."""
+    path = Path(path)
+    text = path.read_text() if path.exists() else AROUND
+    first, last, written = (SHORT, SHORT_END, in_short) if SHORT in text else (BEGIN, END, rendered)
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
+    if not begin or not end:
+        raise DataError(f"{path} has no place for the results: lines {first!r} and {last!r}")
+    path.write_text(f"{before}{first}\n\n{written(results)}\n\n{last}{after}")
+
+
+def rendered(results: dict[str, Any]) -> str:
+    """Write results as Markdown."""
+    parts = [_machine(results), _speeds(results), RIVALS, _verdicts(results)]
+    return "\n\n".join(parts)
+
+
+def in_short(results: dict[str, Any]) -> str:
+    """Write the few numbers that a README has room for."""
+    rates = [_count(value["transitions per second"]["inferl"], 2) for value in results["value"]]
+    features = [str(value["features"]) for value in results["value"]]
+    rows = []
+    for shape in results["shapes"]:
+        if shape["replicas"] == 200 and not shape["name"].startswith("GTD2"):
+            table = f"a table of {shape['features']} states"
+            name = table if shape["name"].startswith("one-hot") else str(shape["features"])
+            over = [_times(shape["over"].get(rival), 2) for rival in ("step", "jax", "naive")]
+            rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over])
+    head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop"]
+    return f"""What you run by default, the value of the starts by least squares with all its checks, takes
+{_listed(rates)} transitions a second with
+{_listed(features)} features, on one thread of a machine with {results["machine"]["cores"]} cores.
+
+The online bootstrap with 200 replicas, without the least-squares sums that its checks need (they cost as much again, or
+several times as much), against the same algorithm in NumPy (vectorised over replicas), in JAX (a compiled scan) and
+typed as printed (a loop over replicas):
+
+{_table(head, rows, numbers=True)}"""
+
+
+def _listed(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _machine(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if number)
+    return (
+        f"Measured {machine['date']} on {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
+        f"kernel {machine['kernel']}; Python {machine['python']}, {versions}, BLAS {machine['blas']}; "
+        f"commit {machine['commit'] or 'unknown'}, command `{machine['command']}`."
+    )
+
+
+def _speeds(results: dict[str, Any]) -> str:
+    head = ["shape", "transitions/s", "from arrays", "of peak", "over step", "at peak"]
+    others = {"step as printed": "as printed", "jax": "over JAX", "naive": "over naive", "river": "over river"}
+    rows = []
+    for shape in results["shapes"]:
+        rate, over = shape["transitions per second"], shape["over"]
+        row = [shape["name"], _count(rate["inferl"]), _count(rate["inferl from arrays"])]
+        row += [_share(shape["share of peak"]), _times(over["step"]), _times(shape["most over step at peak"])]
+        rows.append(row + [_times(over.get(name)) for name in others])
+    solved = results["least squares"]
+    rate = _count(solved["transitions per second"]["inferl"])
+    rows.append([solved["name"], rate, "", _share(solved["share of peak"]), *[""] * 6])
+    for value in results["value"]:
+        rate = _count(value["transitions per second"]["inferl"])
+        rows.append([f"{value['name']} (with its checks)", rate, *[""] * 8])
+    return _table([*head, *others.values()], rows)
+
+
+def _verdicts(results: dict[str, Any]) -> str:
+    rows = [
+        [row["name"], row["shown"], row["reach"], "met" if row["met"] else "**not met**"] for row in results["judged"]
+    ]
+    missed = sum(not row["met"] for row in results["judged"])
+    count = "All are met." if not missed else f"{missed} of {len(rows)} are not met.{_out_of_reach(results)}"
+    memory = results["memory"]
+    grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
+    growth = f"Growth of the process from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
+    table = _table(["", "measured", "reach", ""], rows)
+    return f"## What was to be reached\n\n{count}\n\n{table}\n\n{growth}"
+
+
+def _out_of_reach(results: dict[str, Any]) -> str:
+    """Name the ratios that an engine at 100 % of the peak would miss too."""
+    found = [
+        f"{shape['name']} (x{shape['most over step at peak']:.3g} at the peak, x{shape['reach']['step']:g} wanted)"
+        for shape in results["shapes"]
+        if (shape["most over step at peak"] or float("inf")) < shape["reach"]["step"]
+    ]
+    words = "Over this step these could not be, on this machine, by an engine that does nothing but multiply and add"
+    return f" {words}: {'; '.join(found)}." if found else ""
+
+
+def _table(head: list[str], rows: list[list[str]], numbers: bool = False) -> str:
+    lines = [head, ["---", *["---:" if numbers else "---"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _count(number: float, digits: int = 3) -> str:
+    return f"{float(f'{number:.{digits}g}'):,.0f}".replace(",", " ")
+
+
+def _times(ratio: float | None, digits: int = 3) -> str:
+    return "" if ratio is None else f"x{float(f'{ratio:.{digits}g}'):,g}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

@@ -1,0 +1,253 @@
+"""Writes docs/reproduction.md and its pictures from the results of the full runs, so that the page cannot drift.
+
+python -m studies.paper.page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studies.paper import pong_page, sepsis_page
+from studies.paper.drawing import draw
+from studies.paper.machinery import Result
+from studies.paper.summaries import LEVEL, select, slope
+from studies.paper.tables import Columns
+from studies.paper.tables import by_length as _by_length
+from studies.paper.tables import count as _count
+from studies.paper.tables import coverage as _coverage
+from studies.paper.tables import criteria_table as _criteria
+from studies.paper.tables import filled as _filled
+from studies.paper.tables import line as _line
+from studies.paper.tables import made_by as _made_by
+from studies.paper.tables import meets as _meets
+from studies.paper.tables import percent as _percent
+from studies.paper.tables import table as _table
+from studies.paper.tables import wide as _wide
+from studies.paper.words import FROZENLAKE, HEAD, RANDOM_MDP
+
+__all__ = ["criteria", "page"]
+
+DOCS = Path("docs")
+RESULTS = DOCS / "results"
+IMAGES = DOCS / "images" / "reproduction"
+SETTLED = 250  # episodes from which the average on FrozenLake has arrived
+
+
+def page(results: Path = RESULTS) -> str:
+    """The whole page; a study that has not been run is left out."""
+    parts = [HEAD]
+    families = {
+        "frozenlake": _frozenlake,
+        "pong": pong_page.section,
+        "random_mdp": _random_mdp,
+        "sepsis": sepsis_page.section,
+    }
+    for name, sections in families.items():
+        path = results / f"{name}.json"
+        if path.exists():
+            parts += sections(json.loads(path.read_text()))
+    return "\n".join(parts)
+
+
+def criteria(content: dict[str, Any]) -> list[Result]:
+    """What had to come out, and whether it did."""
+    if content["experiment"] == "sepsis":
+        return sepsis_page.criteria(content)
+    if content["experiment"] == "pong":
+        return pong_page.criteria(content)
+    if content["experiment"] == "frozenlake":
+        nominal = [("bootstrap", 250), ("least squares", 50)]
+        cost = content["cost"]
+    else:
+        nominal = [("GTD2", 10_000), ("TDC", 10_000), ("least squares", 1_000)]
+        cost = content["cost"]["GTD2"]
+    lines = [
+        _line(f"coverage of {method} at {_count(cell['length'])}", "meets 93 to 97 %", _wide(cell), _meets(cell))
+        for method, first in nominal
+        for cell in select(content["coverage"], method)
+        if cell["length"] >= first
+    ]
+    once, hundred = cost["offline_over_online_once"], cost["offline_over_online_100"]
+    online, offline = cost["memory"]["online"], cost["memory"]["offline"]
+    lines.append(_line("offline / online time, one report", "at least 2", f"{once:g}", once >= 2))
+    lines.append(_line("offline / online time, 100 reports", "at least 100", f"{hundred:g}", hundred >= 100))
+    grown = f"online x {online[-1] / online[0]:.2f}, offline + {(offline[-1] - offline[0]) / 1e6:.0f} MB"
+    flat = online[-1] < 1.2 * online[0] and offline[-1] > 1.2 * offline[0]
+    lines.append(_line("memory over a stream 10 times as long", "online flat, offline grows", grown, flat))
+    if "policy" in content:
+        share = content["policy"]["share"]
+        lines.append(
+            _line("value of the learned policy over the best", "at least 98 %", _percent(share), share >= 0.98)
+        )
+    return lines
+
+
+def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
+    cells, settings = content["coverage"], content["settings"]
+    printed = f"as printed, initial {settings['printed_initials'][-1]:g}"
+    policy, cost = content["policy"], content["cost"]
+    first = content["rates"][0]
+    lengths = settings["episodes"]
+    late = [_late_slope(row) for row in content["rates"] if row["lengths"][-1] > SETTLED] or [np.nan]
+    facts = {
+        "value": f"{policy['value']:.5f}",
+        "best": f"{policy['optimal_value']:.5f}",
+        "share": _percent(policy["share"]),
+        "fixed_point": f"{content['features']['truth']:.4f}",
+        "repeats": str(content["repeats"]["coverage"]),
+        "offline_repeats": str(content["repeats"]["offline"]),
+        "sensitivity_repeats": str(content["repeats"]["sensitivity"]),
+        "features_repeats": str(content["repeats"]["features"]),
+        "slopes": ", ".join(
+            f"{row['kind']} {row['slope']:.2f} [{_range(row['interval'])}]" for row in content["rates"]
+        ),
+        "settled": str(SETTLED),
+        "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
+        "batches": _range((min(first["fewer"] or [0]), max(first["fewer"] or [0]))),
+        "exact": _range(first["if_exact"]),
+        "noise": f"{1.96 * (0.95 * 0.05 / 200) ** 0.5:.3f}",
+        "initial": f"{settings['initial']:g}",
+        "decay": f"{settings['decay']:g}",
+        **_cost_facts(cost),
+        **_bias_facts(content),
+    }
+    tables = {
+        "criteria": _criteria(criteria(content)),
+        "coverage_table": _by_length(
+            cells, [printed, "law alone", "bootstrap", "least squares", "offline bootstrap"], lengths
+        ),
+        "kinds_table": _kinds(cells, ["bootstrap", "law alone"], lengths),
+        "sensitivity_table": _by_length(
+            content["sensitivity"], list(dict.fromkeys(cell["method"] for cell in content["sensitivity"])), lengths
+        ),
+        "features_table": _by_length(
+            content["random_features"],
+            list(dict.fromkeys(cell["method"] for cell in content["random_features"])),
+            lengths,
+        ),
+        "made_by": _made_by(content),
+    }
+    yield _filled(FROZENLAKE, facts | tables)
+
+
+def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
+    cells, steps = content["coverage"], content["settings"]["steps"]
+    names = list(dict.fromkeys(cell["method"] for cell in cells))
+    cost = content["cost"]
+    facts = {
+        "repeats": str(content["repeats"]["coverage"]),
+        "offline_repeats": str(content["repeats"]["offline"]),
+        **_cost_facts(cost["GTD2"]),
+        "criteria": _criteria(criteria(content)),
+        "coverage_table": _by_length(
+            cells, [name for name in names if "printed" not in name and "alone" not in name], steps
+        ),
+        "errata_table": _by_length(cells, [name for name in names if "printed" in name or "alone" in name], steps),
+        "kinds_table": _kinds(cells, ["GTD2", "TDC", "GTD"], steps),
+        "widths_table": _widths(cells, [name for name in names if "alone" not in name and "own" not in name], steps),
+        "cost_table": _cost_table(cost),
+        "made_by": _made_by(content),
+    }
+    yield _filled(RANDOM_MDP, facts)
+
+
+def _cost_facts(cost: Result) -> dict[str, str]:
+    seconds, memory = cost["seconds"], cost["memory"]
+    return {
+        "once": f"{cost['offline_over_online_once']:.0f}",
+        "hundred": f"{cost['offline_over_online_100']:.0f}",
+        "online_seconds": f"{seconds['online_once']:.3f}",
+        "offline_seconds": f"{seconds['offline_once']:.1f}",
+        "online_100_seconds": f"{seconds['online_100']:.2f}",
+        "offline_100_seconds": f"{seconds['offline_100']:.0f}",
+        "cost_steps": _count(cost["steps"]),
+        "online_memory": " / ".join(f"{peak / 1e6:.2f}" for peak in memory["online"]),
+        "offline_memory": " / ".join(f"{peak / 1e6:.1f}" for peak in memory["offline"]),
+        "memory_steps": " / ".join(map(_count, memory["steps"])),
+    }
+
+
+def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
+    """Mean errors of the estimates at the end, beside the widths."""
+    settings = content["settings"]
+    right, small, large = (f"{initial:g}, {settings['decay']:g}" for initial in (settings["initial"], 30.0, 300.0))
+    facts: dict[str, str] = {}
+    for name, method in (("right", right), ("small", small), ("large", large)):
+        cell = select(content["sensitivity"], method)[-1]
+        facts |= {f"bias_{name}": f"{cell['bias']:+.4f}", f"width_{name}": f"{cell['median_width']:.4f}"}
+    cases = {"right": f"tabular, initial {settings['initial']:g}", "large": "tabular, initial 300"}
+    cases["features"] = f"features, initial {settings['features_initial']:g}"
+    for name, case in cases.items():
+        for order in ("path", "random"):
+            mean, error = content["order"][f"{case}, {order}"]
+            facts[f"order_{name}_{order}"] = f"{mean:+.4f} ± {error:.4f}"
+    features = select(content["random_features"], "bootstrap, a multiplier an episode")[-1]
+    return facts | {"bias_features": f"{features['bias']:+.4f}", "spread_features": f"{features['spread']:.4f}"}
+
+
+def _kinds(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    rows = [
+        {cell["length"]: cell for cell in select(cells, method, kind)} | {"method": method, "interval": kind}
+        for method in methods
+        for kind in ("percentile", "basic", "normal")
+    ]
+    columns: Columns = {"method": lambda row: row["method"], "interval": lambda row: row["interval"]}
+    for n in lengths:
+        columns[_count(n)] = lambda row, n=n: _coverage(row[n]) if n in row else "-"  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _widths(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    rows = [{cell["length"]: cell for cell in select(cells, method)} | {"method": method} for method in methods]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[_count(n)] = lambda row, n=n: f"{row[n]['width_over_oracle']:.2f}" if n in row else "-"  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _cost_table(cost: Result) -> str:
+    rows = []
+    for name, found in cost.items():
+        for key in ("online", "offline") if "online" in found["memory"] else ("peak",):
+            seconds = found["seconds"]["once" if key == "peak" else f"{key}_once"]
+            steps, peaks = found["memory"]["steps"], found["memory"][key]
+            label = name if key == "peak" else f"{name} {key}"
+            row = {"method": label, "steps": _count(found["steps"]), "seconds for one report": f"{seconds:.3g}"}
+            rows.append(
+                row
+                | {"peak memory, MB, at a tenth of them": f"{peaks[0] / 1e6:.1f}", "at all": f"{peaks[-1] / 1e6:.1f}"}
+            )
+            assert steps[-1] == found["steps"]
+    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
+    return _table(rows, columns)
+
+
+def _late_slope(row: Result) -> float:
+    """Slope of the coverage error over the lengths at which the average has arrived."""
+    late = [i for i, length in enumerate(row["lengths"]) if length >= SETTLED]
+    lengths, errors = (np.array([row[name][i] for i in late], dtype=np.float64) for name in ("lengths", "error"))
+    return float(slope(lengths, LEVEL - errors, row["repeats"]))
+
+
+def _range(pair: Sequence[float]) -> str:
+    return f"{pair[0]:.2f} to {pair[1]:.2f}"
+
+
+def main() -> None:
+    """Draw the pictures and write the page."""
+    for path in sorted(RESULTS.glob("*.json")):
+        content = json.loads(path.read_text())
+        if content.get("experiment") in ("frozenlake", "random-mdp", "sepsis"):
+            draw(content, IMAGES)
+    for extra in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.csv")]:
+        extra.unlink()  # the page shows the .png; the others are in the folder of a run
+    (DOCS / "reproduction.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""The page of the Pong study: its words, and the facts that are filled in from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+from studies.paper.machinery import Result
+from studies.paper.pong_figures import at_the_end
+from studies.paper.tables import Columns, count, criteria_table, filled, line, made_by, table
+
+__all__ = ["criteria", "lines", "section"]
+
+SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
+APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
+
+WORDS = """\
+## Atari Pong, on-policy, with the features of a DQN
+
+A DQN of our own (greedy score <score>; `python -m studies.paper.learners --evaluate` measures it again) without its
+last layer gives 512 features of a state. Linear TD with them evaluates ε-greedy versions of its policy, from
+<episodes> games each (<steps> steps in all; γ = .99, rewards × 0.1, no sticky actions, up to 30 no-ops before a
+game). Asked for is the value of the start of a game: the mean features of <starts> starts, nearly all of which look
+the same. Every policy, and Monte Carlo, has games of its own, and none was seen while settings were chosen. Step
+sizes are α₀ t^-<decay> with a cap, α₀ = <unit_initial> for features divided by their norm and <raw_initial> for raw
+ones: of the six tried for each (η of .65 and .75), those closest to least squares on 12 pilot games of each of three
+policies, taken in eight times over.
+
+**What an interval is for.** All intervals but Monte Carlo's are for the projected value φ'θ*. That is the value only
+if the features can express it, which nobody knows of 512 units of a network. Monte Carlo (<return_games> other games,
+left after <horizon> steps, when a reward counts γ^<horizon> = 0.03 % of its worth) estimates the value itself, and
+shows how far apart the two are.
+
+<criteria>
+
+### A game, and one run's intervals (the paper's first figure)
+
+![one run](images/reproduction/pong-example.png)
+
+*The paper*: intervals for the start over 100 episodes, quantile and standard error.
+
+*Agrees*: the two kinds, here percentile and normal, are nearly the same.
+
+*Does not*: with this step size the bootstrap of the greedy policy does not arrive in 100 games. It is
+still on its way to least squares, <greedy_gap> standard errors away, and the convergence check says so. Without that
+second opinion its narrow interval looks finished.
+
+Least squares has its own trouble with games that are all alike: from 6 to 20 games its interval is some ten times as
+wide as before and after. The pilot at which it scores the games of an epoch was found from five games that hardly
+differ, where 512 parameters are fitted to few states. A later game leaves their path, and there the pilot's values are
+several times too large. Once a pilot has seen such games the interval closes again; the estimate is not disturbed.
+
+### Widths, and error bars of the policies (the paper's second figure)
+
+![widths](images/reproduction/pong-widths.png)
+![policies](images/reproduction/pong-policies.png)
+
+<policies_table>
+
+*unit*: features divided by their norm; *raw*: as they are. 95 % intervals: percentile for the bootstrap, normal for
+least squares, Student's for Monte Carlo. *As printed*: the paper's text to the letter, with α₀ = <printed_initial>.
+
+*The paper*: the value falls gradually with ε; policies with some randomness have lower variance than the greedy one.
+
+*Agrees*: the value falls with ε, by every method, and neighbours are told apart.
+
+*Does not*: randomness does not make intervals narrower. At step sizes that come near the fixed point they widen with
+ε, as returns do; the greedy policy, whose games hardly differ (<distinct> distinct returns among <return_games>), has
+about the narrowest. The text as printed has intervals a few times narrower than all others, around
+numbers that are still near the start at 0.
+
+Widths after <episodes> games:
+
+<widths_table>
+
+### What the features cannot express, and dependence
+
+![blocks](images/reproduction/pong-blocks.png)
+
+<checks_table>
+
+*The projected value is not the value.* For the greedy policy least squares lies <greedy_away> (unit) and
+<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: its interval speaks of the projected
+value, and misses the value. No check can see this from the inside; Monte Carlo does. For ε > 0 the differences are no
+larger than chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) one of less than about
+<smallest_seen> would not have shown.
+
+*Dependence.* Where features cannot express the value, scores may depend on each other over time, and an interval that
+takes them for independent is then too narrow (as with the random features on the lake, above). Here they do not: no
+length of blocks shows a larger standard error than single steps, the check passes for every i.i.d. interval, and those
+by blocks are about as wide, or narrower. Before the run nobody could know; blocks are the default of least squares, and
+here they cost nothing.
+
+### The games and their features
+
+<games_table>
+
+Greedy games visit little, and some units are never active in them. A is nearly singular for every policy (condition
+numbers of 4e8 to 2e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
+the data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases
+above it has not arrived, and neither step size arrives for every policy.
+
+The games themselves are kept in the folder of a run (about 200 MB), so that a second start plays none of them again.
+
+<made_by>
+"""
+
+
+def criteria(content: dict[str, Any]) -> list[Result]:
+    """What had to come out, and whether it did."""
+    found = []
+    for features, words in SCALINGS.items():
+        rows = at_the_end(content, features, "least squares")
+        estimates = [row["estimate"] for row in rows]
+        falls = all(one > other for one, other in pairwise(estimates))
+        shown = ", ".join(f"{estimate:.4f}" for estimate in estimates)
+        found.append(line(f"least squares, features {words}: values", "fall with ε", shown, falls))
+        pairs = [(one, other) for one, other in pairwise(rows) if one["epsilon"] >= APART_FROM]
+        rooms = [_room(one, other) for one, other in pairs]
+        shown = ", ".join(
+            f"{one['epsilon']:g} and {other['epsilon']:g}: {room:+.4f}"
+            for (one, other), room in zip(pairs, rooms, strict=True)
+        )
+        what = f"the same: room between neighbours' intervals from ε = {APART_FROM:g} on"
+        found.append(line(what, "above 0", shown, min(rooms, default=0) > 0))
+    score = content["network"]["greedy_score"]
+    found.append(
+        line("greedy score of the shipped network", "at least 19", f"{score['mean']:.1f}", score["mean"] >= 19)
+    )
+    return found
+
+
+def _room(one: Result, other: Result) -> float:
+    """How far an interval lies above another; an infinite one lies above none."""
+    return -inf if one["lower"] is None or other["upper"] is None else float(one["lower"] - other["upper"])
+
+
+def lines(content: dict[str, Any]) -> Iterable[str]:
+    """The values of all policies, for a terminal."""
+    yield f"{'epsilon':<9}{'features':<10}{'method':<24}{'value':>8}  95% interval"
+    for row in content["monte_carlo"]:
+        yield f"{row['epsilon']:<9g}{'':<10}{'Monte Carlo':<24}{row['estimate']:>8.4f}  {_interval(row)}"
+    for features in SCALINGS:
+        for method in dict.fromkeys(row["method"] for row in content["values"]):
+            for row in at_the_end(content, features, method):
+                value = "lost" if row["estimate"] is None else f"{row['estimate']:.4f}"
+                yield f"{row['epsilon']:<9g}{features:<10}{method:<24}{value:>8}  {_interval(row)}"
+    yield "All but Monte Carlo speak of the projected value, which is the value only if the features can express it."
+
+
+def section(content: dict[str, Any]) -> Iterable[str]:
+    """The section of the page."""
+    settings = content["settings"]
+    steps = sum(row["steps"] for row in content["games"])
+    largest = max(row["standard_error"] for row in content["monte_carlo"])
+    arrived = [row for row in content["checks"] if (row["method"], row["name"]) == ("bootstrap", "convergence")]
+    yield filled(
+        WORDS,
+        {
+            "criteria": criteria_table(criteria(content)),
+            "games_table": _games(content),
+            "policies_table": _policies(content),
+            "widths_table": _widths(content),
+            "checks_table": _checks(content),
+            "score": f"{content['network']['greedy_score']['mean']:.1f}",
+            "greedy_gap": _gap(content),
+            "distinct": str(content["monte_carlo"][0]["distinct"]),
+            "greedy_away": _away(content, "unit"),
+            "greedy_away_raw": _away(content, "raw"),
+            "largest_error": f"{largest:.4f}",
+            "smallest_seen": f"{2 * largest:.3f}",
+            "starts": str(settings["starts"]),
+            "failed": str(sum(check["status"] == "failed" for check in arrived)),
+            "cases": str(len(arrived)),
+            "episodes": str(settings["episodes"]),
+            "steps": count(steps),
+            "horizon": str(settings["horizon"]),
+            "return_games": str(content["monte_carlo"][0]["games"]),
+            "unit_initial": f"{settings['initials'][0]:g}",
+            "raw_initial": f"{settings['initials'][1]:g}",
+            "decay": f"{settings['decay']:g}",
+            "printed_initial": f"{settings['printed_initial']:g}",
+            "made_by": made_by(content),
+        },
+    )
+
+
+def _away(content: dict[str, Any], features: str) -> str:
+    """How far least squares of the first policy is from Monte Carlo."""
+    estimate, truth = at_the_end(content, features, "least squares")[0]["estimate"], content["monte_carlo"][0]
+    return f"{estimate - truth['estimate']:+.4f}"
+
+
+def _gap(content: dict[str, Any]) -> str:
+    """How far the bootstrap of the first policy is from least squares, in standard errors."""
+    check = _check(content, content["settings"]["epsilons"][0], "unit", "bootstrap", "convergence")
+    return "?" if check is None else f"{check['value']:.1f}"
+
+
+def _games(content: dict[str, Any]) -> str:
+    rows = [game | features for game, features in zip(content["games"], content["features"], strict=True)]
+    columns: Columns = {
+        "ε": lambda row: f"{row['epsilon']:g}",
+        "score of a game": lambda row: f"{row['score']:.1f} ± {row['score_error']:.1f}",
+        "steps": lambda row: count(row["steps"]),
+        "norm of φ, rms": lambda row: f"{row['norm']:.2f}",
+        "largest": lambda row: f"{row['largest_norm']:.1f}",
+        "units active": lambda row: f"{100 * row['active']:.0f} %",
+        "units never active": lambda row: str(row["dead"]),
+        "effective rank": lambda row: f"{row['effective_rank']:.1f}",
+    }
+    return table(rows, columns)
+
+
+def _policies(content: dict[str, Any]) -> str:
+    """A row a policy: Monte Carlo, and each method with its interval."""
+    rows: list[Result] = [{"ε": f"{row['epsilon']:g}", "Monte Carlo": _shown(row)} for row in content["monte_carlo"]]
+    for features in SCALINGS:
+        for method in ("least squares", "bootstrap", "as printed"):
+            for row, found in zip(rows, at_the_end(content, features, method), strict=True):
+                row[f"{method}, {features}"] = _shown(found)
+    return _plain(rows)
+
+
+def _widths(content: dict[str, Any]) -> str:
+    rows = []
+    for features in SCALINGS:
+        for method, kind in (
+            ("bootstrap", "percentile"),
+            ("bootstrap", "normal"),
+            ("bootstrap, blocks", "percentile"),
+            ("least squares, i.i.d.", "normal"),
+            ("least squares", "normal"),
+        ):
+            row = {"features": features, "method": method, "interval": kind}
+            for found in at_the_end(content, features, method, kind):
+                row[f"ε = {found['epsilon']:g}"] = _width(found)
+            rows.append(row)
+    return _plain(rows)
+
+
+def _checks(content: dict[str, Any]) -> str:
+    """What the checks say of i.i.d. intervals, and whether the fixed point is the value."""
+    rows = []
+    truth = {row["epsilon"]: row for row in content["monte_carlo"]}
+    for features in SCALINGS:
+        independent = at_the_end(content, features, "least squares, i.i.d.")
+        for solved, narrow in zip(at_the_end(content, features, "least squares"), independent, strict=True):
+            epsilon = solved["epsilon"]
+            dependence = _check(content, epsilon, features, "least squares, i.i.d.", "dependence")
+            arrived = _check(content, epsilon, features, "bootstrap", "convergence")
+            away = solved["estimate"] - truth[epsilon]["estimate"]
+            rows.append(
+                {
+                    "features": features,
+                    "ε": f"{epsilon:g}",
+                    "dependence check of the i.i.d. interval": _verdict(dependence, "×"),
+                    "width, blocks / i.i.d.": _ratio(solved, narrow),
+                    "bootstrap to least squares": _verdict(arrived, "s.e."),
+                    "least squares - Monte Carlo": f"{away:+.4f}",
+                    "in s.e. of both": _in_errors(away, solved, truth[epsilon]),
+                }
+            )
+    return _plain(rows)
+
+
+def _check(content: dict[str, Any], epsilon: float, features: str, method: str, name: str) -> Result | None:
+    wanted = (epsilon, features, method, name)
+    keys = ("epsilon", "features", "method", "name")
+    return next((row for row in content["checks"] if tuple(row[key] for key in keys) == wanted), None)
+
+
+def _verdict(check: Result | None, unit: str) -> str:
+    return "-" if check is None else f"{check['value']:.2f} {unit}, {check['status']}"
+
+
+def _in_errors(difference: float, solved: Result, truth: Result) -> str:
+    """A difference of independent estimates in its standard errors; the interval is nearly that of a normal law."""
+    if None in (solved["lower"], solved["upper"]):
+        return "-"
+    error = ((solved["upper"] - solved["lower"]) ** 2 / 3.92**2 + truth["standard_error"] ** 2) ** 0.5
+    return f"{difference / error:+.1f}"
+
+
+def _ratio(one: Result, other: Result) -> str:
+    bounds = [row[end] for row in (one, other) for end in ("lower", "upper")]
+    return "-" if None in bounds else f"{(bounds[1] - bounds[0]) / (bounds[3] - bounds[2]):.2f}"
+
+
+def _plain(rows: list[Result]) -> str:
+    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
+    return table(rows, columns)
+
+
+def _shown(row: Result) -> str:
+    return "lost" if row["estimate"] is None else f"{row['estimate']:.4f} {_interval(row)}"
+
+
+def _interval(row: Result) -> str:
+    bounds = (row["lower"], row["upper"])
+    return "[-∞, ∞]" if None in bounds else f"[{bounds[0]:.4f}, {bounds[1]:.4f}]"
+
+
+def _width(row: Result) -> str:
+    return "-" if None in (row["lower"], row["upper"]) else f"{row['upper'] - row['lower']:.4f}"

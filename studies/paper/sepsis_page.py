@@ -1,0 +1,322 @@
+"""The page of the sepsis study: its words, and the facts that are filled in from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from studies.paper.machinery import Result
+from studies.paper.summaries import given, select
+from studies.paper.tables import (
+    Columns,
+    by_length,
+    count,
+    coverage,
+    criteria_table,
+    filled,
+    line,
+    made_by,
+    meets,
+    percent,
+    table,
+    wide,
+)
+
+__all__ = ["criteria", "section"]
+
+FEATURES = ("components", "factors")
+TABLE = "least squares, table"
+T_QUANTILE = 1.96  # of the widths behind a median: thousands of blocks
+
+WORDS = """\
+## Sepsis treatment, off-policy
+
+The simulator of Oberst and Sontag (2019), written anew from its description: eight factors make 1440 states, three
+treatments 8 actions; death pays -1, discharge +1. Given state and action the four vital signs move independently, so
+the transition tensor is a product of small matrices and known exactly (`inferl.environments.sepsis.mdp()`), and with
+it every truth that the paper did without. Variant `corrected` (a slip in the glucose of the original repaired), γ =
+.99, episodes not cut. Q-learning finds a policy worth <value> at the start distribution, <share> of the best one's
+<best>. Data come from its ε-greedy version, ε = .05, which is worth <behaviour_value>; episodes have <mean_length>
+steps on average. *Components* are the eight factors as numbers, with an intercept (9 features); *factors* are
+indicators of all levels that are not normal, with an intercept (14).
+
+<criteria>
+
+### The error over episodes (the paper's *Estimation error*)
+
+![mspbe](images/reproduction/sepsis-mspbe.png)
+
+<ends_table>
+
+Medians over <curves_repeats> paths; dashed: estimated from the same data, online.
+
+*The paper*: the MSPBE decreases gradually over 20 000 episodes.
+
+*Agrees*: it does, with both sets of features, for GTD2 and for TDC.
+
+*What the paper could not see*: how far there still is to go. At the end the MSPBE of GTD2 is <excess_components>
+times (components) and <excess_factors> times (factors) that of the least-squares solution of the same data. The
+estimate from the data follows the exact error down to its floor, the estimate at θ* itself (the lower dashed line),
+where least squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65, the error
+falls too, while the value of the start is still off by <off_thumb> (components); the steps used here are ten times as
+long (<initial>), found on other seeds.
+
+### Widths (the paper's *CI widths*)
+
+![widths](images/reproduction/sepsis-widths.png)
+
+*The paper*: the widths of the quantile and of the SE interval decrease as data come in.
+
+*Agrees*: they do, and the two kinds (here percentile and normal) are alike. At the end the intervals of GTD2 are
+<wider_components> and <wider_factors> times as wide as those of least squares. That a width falls says nothing of
+whether the interval is right, which is the next question.
+
+### Coverage of the value, by table
+
+![coverage](images/reproduction/sepsis-coverage.png)
+
+<table_table>
+
+Least squares with ratios, a row for each state; coverage of the repeats that had an interval (<repeats> repeats). The
+features are complete, so the truth is V itself.
+
+<errors_table>
+
+Nominal, for the start distribution and for single states, also for a diabetic who is one start in 29. After 500
+episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or never
+with the target's action, and a target of which more than 1 % lies where the data say nothing is refused. *Observed
+starts* asks for the patients who came instead. An interval that is refused counts neither as a hit nor as a miss
+here.
+
+### Coverage of θ*, by linear features
+
+<linear_table>
+
+<linear_errors_table>
+
+Here the truth is φ'θ*, the fixed point that all these methods share (<linear_repeats> repeats; for the bootstraps
+percentile intervals, below normal ones). How far it is from the value depends on the features:
+
+<states_table>
+
+Least squares is nominal. The bootstraps are not, and GTD2 covers less and less: the averages are off, by more than
+their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the
+estimates do. Two errors meet: the way still to go (the slowest direction of GTD2 has an eigenvalue of
+<slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, of which those in
+random order are free. With components the two have opposite signs; with factors nearly all is the way still to go:
+
+<order_table>
+
+The **convergence** check, which compares the average with the least-squares solution of the same data, sees it. How
+often it objects (beyond 1.5 standard errors), and what is covered where it does not:
+
+<arrived_table>
+
+Coverage of the coordinates of θ*, on average, with its standard error, and of the coordinate which fares worst; that
+of a rare level needs some 2000 episodes also with least squares:
+
+<coordinates_table>
+
+### Is the new policy better? The difference from the old policy's data alone
+
+![difference](images/reproduction/sepsis-difference.png)
+
+<difference_table>
+
+<difference_errors_table>
+
+The question that a clinician asks: how much would the target gain over what is done now? Two columns of ratios (that
+of the target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass, one interval, which
+knows how the two estimates move together. The truth is <gain> (<difference_repeats> repeats); the interval by table
+lies above 0 in <above> of them after <first_difference> episodes.
+
+### A second data set
+
+`inferl.environments.icu_sepsis.load()` reads the ICU-Sepsis matrices (716 states, 25 actions, estimated from hospital
+records) as a `FiniteMDP`, from the installed package `icu-sepsis` or from the path of its file; nothing is imported.
+
+<made_by>
+"""
+
+
+def criteria(content: dict[str, Any]) -> list[Result]:
+    """What had to come out, and whether it did."""
+    share = content["policy"]["share"]
+    found = [line("value of the learned policy over the best", "at least 98 %", percent(share), share >= 0.98)]
+    curves = content["curves"]["median"]
+    for label in FEATURES:
+        own = curves[f"GTD2, {label}"]
+        for what, key in (("MSPBE", "exact"), ("width, percentile", "percentile"), ("width, normal", "normal")):
+            first, last = own[key][0], own[key][-1]
+            found.append(line(f"{what} of GTD2, {label}", "falls", f"{first:.2g} to {last:.2g}", last < first / 2))
+    for cell in map(given, select(content["coverage"], f"{TABLE}, start")):
+        if cell["lost"] > cell["repeats"] / 9:  # a tenth of all
+            continue
+        what = f"coverage of V at the start distribution, table, {count(cell['length'])} episodes"
+        found.append(line(what, "meets 93 to 97 %", wide(cell), meets(cell)))
+    speed = content["speed"]
+    rate, seconds = speed["sampled_per_second"] / 1e6, speed["tensor_seconds"]
+    found.append(line("steps that the sampler makes in a second", "over 1 million", f"{rate:.1f} million", rate > 1))
+    found.append(line("time to build the tensor", "under 1 s", f"{seconds:.2f} s", seconds < 1))
+    return found
+
+
+def section(content: dict[str, Any]) -> Iterable[str]:
+    """The study's part of the page."""
+    cells, settings, policy = content["coverage"], content["settings"], content["policy"]
+    names = ["start", "observed starts", "slow heart", "two abnormal", "diabetes"]
+    linear = [f"{method}, {label}" for label in FEATURES for method in ("GTD2", "TDC", "least squares")]
+    facts = {
+        "value": f"{policy['value']:.4f}",
+        "best": f"{policy['optimal_value']:.4f}",
+        "share": percent(policy["share"]),
+        "behaviour_value": f"{policy['behaviour_value']:.4f}",
+        "gain": f"{policy['value'] - policy['behaviour_value']:.4f}",
+        "mean_length": f"{policy['mean_length']:.1f}",
+        "initial": f"{settings['initial']:g}",
+        "thumb": f"{settings['rule_of_thumb']:g}",
+        "last": count(settings["episodes"][-1]),
+        "repeats": str(content["repeats"]["coverage"]),
+        "linear_repeats": str(content["repeats"]["linear"]),
+        "difference_repeats": str(content["repeats"]["difference"]),
+        "curves_repeats": str(content["repeats"]["curves"]),
+        "above": str(content["above_zero"][f"difference, table|{settings['table_episodes'][1]}"]),
+        "first_difference": count(settings["table_episodes"][1]),
+        **{f"slowest_{label}": f"{rate:.0e}" for label, rate in content["slowest"].items()},
+        **_comparisons(content),
+        "criteria": criteria_table(criteria(content)),
+        "ends_table": _ends(content),
+        "table_table": _refused(cells, {name: f"{TABLE}, {name}" for name in names}, settings["table_episodes"]),
+        "errors_table": _errors(cells, [f"{TABLE}, {name}" for name in names]),
+        "linear_table": by_length(cells, [f"{name}, start" for name in linear], settings["episodes"]),
+        "linear_errors_table": _errors(cells, [f"{name}, start" for name in linear]),
+        "arrived_table": _arrived(content["arrived"], settings["episodes"]),
+        "order_table": _order(content["order"]),
+        "coordinates_table": _coordinates(content["coordinates"], linear, settings["episodes"]),
+        "states_table": _states(content),
+        "difference_table": _refused(
+            cells, {name: f"difference, {name}" for name in ("table", "factors")}, settings["table_episodes"][1:]
+        ),
+        "difference_errors_table": _errors(cells, ["difference, table", "difference, factors"]),
+        "made_by": made_by(content),
+    }
+    yield filled(WORDS, facts)
+
+
+def _comparisons(content: dict[str, Any]) -> dict[str, str]:
+    """How GTD2 compares with least squares at the end of the median curves."""
+    curves = content["curves"]["median"]
+    facts = {}
+    for label in FEATURES:
+        own, solved = (curves[f"{method}, {label}"] for method in ("GTD2", "least squares"))
+        facts[f"excess_{label}"] = f"{own['exact'][-1] / solved['exact'][-1]:.0f}"
+        facts[f"wider_{label}"] = f"{own['percentile'][-1] / solved['normal'][-1]:.1f}"
+    return facts | {"off_thumb": f"{curves['GTD2, rule of thumb, components']['error'][-1]:+.2f}"}
+
+
+def _refused(cells: Sequence[Result], names: Mapping[str, str], lengths: Sequence[int]) -> str:
+    """Coverages of the repeats that had an interval, with the number of those that had none."""
+    rows = [{"method": shown} | {cell["length"]: cell for cell in select(cells, name)} for shown, name in names.items()]
+
+    def show(cell: Result) -> str:
+        if cell["lost"] > cell["repeats"] / 2:
+            return f"none in {cell['lost']} of {cell['repeats']}"
+        return coverage(given(cell)) + (f", none in {cell['lost']}" if cell["lost"] else "")
+
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[count(n)] = lambda row, n=n: show(row[n])  # type: ignore[misc]
+    return table(rows, columns)
+
+
+def _errors(cells: Sequence[Result], methods: Sequence[str]) -> str:
+    """Bias, spread and standard error of the estimates at the longest stream."""
+    rows = [select(cells, method, "normal")[-1] for method in methods]
+    columns: Columns = {
+        "method": lambda row: row["method"],
+        "episodes": lambda row: count(row["length"]),
+        "mean error": lambda row: f"{row['bias']:+.4f} ± {row['spread'] / row['repeats'] ** 0.5:.4f}",
+        "spread": lambda row: f"{row['spread']:.4f}",
+        "median standard error": lambda row: f"{_error(row):.4f}",
+        "standard error / spread": lambda row: f"{_error(row) / row['spread']:.2f}",
+    }
+    return table([row for row in rows if row["median_width"]], columns)
+
+
+def _error(cell: Result) -> float:
+    return float(cell["median_width"]) / (2 * T_QUANTILE)
+
+
+def _ends(content: dict[str, Any]) -> str:
+    """MSPBE and widths at the first and the last mark."""
+    curves = content["curves"]
+    first, last = curves["episodes"][0], curves["episodes"][-1]
+    rows = []
+    for label in FEATURES:
+        for method in ("GTD2", "TDC", "GTD2, rule of thumb", "least squares"):
+            own = curves["median"][f"{method}, {label}"]
+            rows.append({"method": f"{method}, {label}"} | own)
+    columns: Columns = {"method": lambda row: row["method"]}
+    for name, key in (
+        ("MSPBE", "exact"),
+        ("estimated", "estimated"),
+        ("percentile width", "percentile"),
+        ("normal width", "normal"),
+    ):
+        columns[f"{name}, {count(first)} → {count(last)}"] = lambda row, key=key: (  # type: ignore[misc]
+            f"{_brief(row[key][0])} → {_brief(row[key][-1])}" if key in row else "-"
+        )
+    return table(rows, columns)
+
+
+def _arrived(found: Sequence[Result], lengths: Sequence[int]) -> str:
+    """How often the convergence check objects, and what is covered where it does not."""
+    rows: dict[str, Result] = {}
+    for cell in found:
+        rows.setdefault(cell["method"], {"method": cell["method"]})[cell["length"]] = cell
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[count(n)] = lambda row, n=n: (  # type: ignore[misc]
+            f"{row[n]['alarms']} of {row[n]['repeats']}; {row[n]['covered']} of {row[n]['passed']} covered"
+        )
+    return table(list(rows.values()), columns)
+
+
+def _order(found: Result) -> str:
+    """Mean errors at the end, from the path and in random order."""
+    rows = [{"method": f"{method}, {label}"} for label in FEATURES for method in ("GTD2", "TDC")]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for order, shown in (("path", "as it came"), ("random", "in random order")):
+        columns[f"mean error, {shown}"] = lambda row, order=order: "{:+.4f} ± {:.4f}".format(  # type: ignore[misc]
+            *found[f"{row['method']}, {order}"]
+        )
+    return table(rows, columns)
+
+
+def _brief(x: float) -> str:
+    return f"{x:.2g}" if x > 1e-15 else "0"  # least squares solves the equation of the data
+
+
+def _coordinates(found: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
+    """Share of theta's coordinates covered, and that of the coordinate which is covered least."""
+    rows = [
+        {"method": method} | {cell["length"]: cell for cell in found if cell["method"] == method} for method in methods
+    ]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for n in lengths:
+        columns[count(n)] = lambda row, n=n: (  # type: ignore[misc]
+            f"{100 * row[n]['share']:.1f} ± {100 * row[n]['error']:.1f} (least {100 * row[n]['worst']:.0f})"
+            if n in row
+            else "-"
+        )
+    return table(rows, columns)
+
+
+def _states(content: dict[str, Any]) -> str:
+    """What each kind of features says of the same states."""
+    truths = content["truths"]
+    rows = [{"method": f"φ'θ*, {label}" if label != "table" else "V, exactly"} | own for label, own in truths.items()]
+    columns: Columns = {"method": lambda row: row["method"]}
+    for name in truths["table"]:
+        columns[name] = lambda row, name=name: f"{row[name]:.4f}"  # type: ignore[misc]
+    return table(rows, columns)

@@ -1,0 +1,56 @@
+"""A study: parts, settings, and how the results of all repeats become one JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from studies.paper.machinery import Part, Result, provenance, run_parts, write_json
+from studies.paper.summaries import LEVEL
+
+__all__ = ["Study"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What `python -m studies.paper` runs.
+
+    `summary(settings, found)` makes the study's own part of the JSON from the results of each part's repeats.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    settings: Any  # a dataclass with a seed
+    quick: Any  # the same, smaller
+    summary: Callable[[Any, dict[str, list[Result]]], Result]
+
+    def run(
+        self,
+        output: Path,
+        *,
+        quick: bool = False,
+        repeats: int | None = None,
+        processes: int = 1,
+        only: Collection[str] | None = None,
+        settings: Any = None,
+        command: str | None = None,
+    ) -> dict[str, Any]:
+        """Run the study, or what is missing of it, and write its JSON; see `run_parts` for the parameters."""
+        if settings is None:
+            settings = self.quick if quick else self.settings
+        # Before the work: a commit made while it runs did not make it.
+        made_by = provenance(command or f"python -m studies.paper {self.name}", settings.seed)
+        found, counts = run_parts(
+            self.parts, settings, output / "repeats", quick=quick, repeats=repeats, processes=processes, only=only
+        )
+        content = {
+            "experiment": self.name,
+            "provenance": made_by,
+            "settings": asdict(settings) | {"level": LEVEL},
+            "repeats": counts,
+            **self.summary(settings, found),
+        }
+        write_json(output / f"{self.name.replace('-', '_')}.json", content)
+        return content

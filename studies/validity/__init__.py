@@ -1,0 +1,1 @@
+"""How often intervals hold the truth: studies, too long for a test run."""

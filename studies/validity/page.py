@@ -1,0 +1,355 @@
+"""Writes docs/validity.md from the results of the studies, so that the page says what was measured.
+
+python -m studies.validity.page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies.validity import manyparts_page, trust_page, value_page
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- coverage: written by validity/page.py -->", "<!-- end of coverage -->"
+
+Cell = dict[str, Any]
+Columns = dict[str, Callable[[Cell], str]]
+
+HEAD = """\
+# Where an interval can be trusted
+
+<!-- Written by validity/page.py from validity/results/*.json: change those, not this page. -->
+
+A 95 % interval is right if it holds the truth in 95 of 100 runs. Where the truth is known exactly, this can be counted.
+This page shows the counts: many runs, each with a seed of its own, read at several lengths. In brackets stands the
+exact binomial 95 % interval of a share; for 95 % of 400 runs it is 4 to 5 points wide, of 1000 runs 3, so that
+differences of a point or two mean little.
+
+- **The value of the starts** (`DoublyRobust`, the default where episodes are seen) holds whatever the features are.
+  What the features alone say often does not, and the **features** check tells.
+- **Least squares** has nothing to be set and allows for dependence. It needs a stream that is long
+  against the time the process takes to forget where it was: 250 relaxation times and it is right, 50 and it is a few
+  points short, fewer and it is too narrow. The **length** check tells: it estimates how many independent steps the
+  stream is worth, from how slowly features and scores change.
+- **What is rare** (a reward in a thousand steps, a ratio that is seldom large) takes its own time. The **rarity** check
+  estimates on how many steps the width rests. What has never happened it cannot count (Baird's star below).
+- **A slow part that noise hides** is seen only once the stream is long against it, 50 relaxation times or more. Before,
+  the interval is far too narrow, and no check tells.
+- **The bootstrap with a multiplier for each step** is right where scores do not depend on each other over time: tabular
+  features, or a value that is linear in the features. Elsewhere it is too narrow, and the **dependence** check says so
+  once the stream is long enough to show it.
+- **The bootstrap with a multiplier for each block** is right under dependence too, once there are blocks enough.
+- **Any bootstrap** is wrong while its average has not arrived, however narrow its interval. The **convergence** check
+  compares it with the least-squares solution.
+- **Looking again and again** makes a pointwise interval wrong sooner or later; the anytime one stays right. A statement
+  about all states needs a band.
+"""
+
+EARLIER = """\
+## An earlier study, of single questions
+
+What follows was measured before block lengths were weighed and checks made as they are now (one length was chosen,
+looking three levels ahead; a check of the *number of blocks*, below 16; none of rarity); the commits are named.
+Bootstraps are not touched by this.
+"""
+
+SPINE = """\
+## The two methods
+
+FrozenLake 8x8: slippery, optimal policy, discount .99, tabular TD, V(s0). *As printed* is the paper's text to the
+letter: its multipliers have variance 1/9 and not 1, its average remembers the start, and a step size of 10 / t^(3/4) is
+too small for the value to travel back from the goal. The two-state chain has one constant feature and correlation .8:
+taking its steps for independent makes the standard error three times too small, and then a 95 % interval covers 48.6 %.
+"""
+
+CRITERIA = """\
+### What had to come out, and what did
+
+The limits were set before the runs; the numbers found are those of the lengths or targets, in order.
+
+This is the second run of the study, on seeds of its own. The first (seed 41000, its results are in the history of
+`validity/results/method.json`) missed two limits:
+
+- The dependence check fired in 87.0, 99.2, 90.5 and 99.5 % of the runs on the ring. It then looked only at the block
+  length that least squares had chosen. For groups 0 and 2 scores of neighbouring steps are negatively correlated, later
+  ones positively, so the standard error falls before it rises, and noise hides the rise from the choice. Two remedies
+  were tried on further seeds: looking further ahead (95.8, 100, 96.0, 99.0 %), and letting every length with 16 blocks
+  object, which was taken. The choice itself, and so the interval of least squares, is as it was: too narrow in those
+  runs.
+- The convergence check fired in 5.5 % of the good runs at 250 episodes, where at most 5 % were wanted. Nothing was
+  changed for it. 2000 further runs gave 4.9 %: the true rate is at the limit, and the count below is on its lucky side.
+"""
+
+# Why a limit was missed: shown under the table if it was.
+REASONS = {
+    "convergence fires, FrozenLake at 250, 500, 1000, 2000 episodes, bootstrap, initial 100": """\
+On FrozenLake at 250 episodes the average has not quite forgotten its start at 0: it lies about .8 standard errors below
+the least-squares solution on average. The alarms mean something: in the runs in which the check fires the interval
+covers far less often than in the others.
+""",
+}
+
+DEPENDENCE = """\
+### Dependence
+
+The bootstrap with a multiplier for each step. The two-state chain and the ring (a lazy walk over 20 states, seen
+through 4 groups; discount .9) have scores that depend on each other; the random MDPs (50 states, a new one for each
+run, discount .9) have not. *Quiet* runs are those in which no check failed.
+"""
+
+CONVERGENCE = """\
+### Convergence
+
+FrozenLake, as described above. With an initial step size of 100 the value travels back from the goal in time. With 10
+it does not; all replicas share the delay, so that their spread is small, and only the check can tell.
+"""
+
+BLOCKS = """\
+### Blocks on the ring
+
+All methods on the same runs. *Error shown* is the median standard error, *true error* the standard deviation of the
+estimates over the runs, *limit* what theory gives for a long stream (the linear average of a bootstrap costs 15 %).
+*Quiet* runs are those in which no check failed.
+"""
+
+MERGED = """\
+### Two halves merged
+
+A stream cut in the middle and two evaluators merged, against one evaluator that saw it all. The estimates are the same
+up to rounding. The standard errors are two estimates of one number, from different parts of the data (one stream keeps
+the scores of its last epochs, the merged one those of the last epochs of each half), and often for different block
+lengths: from run to run they differ, the more the fewer blocks there are.
+"""
+
+TRUSTED = """\
+### All checks where intervals can be trusted
+
+How often each check fails there: false alarms. The number of blocks is a case of its own: with fewer than 16 the width
+is uncertain from run to run, but the interval allows for it and covers.
+"""
+
+
+def page(results: Path = RESULTS) -> str:
+    """The whole page; a study that has not been run is left out."""
+    parts = [HEAD]
+    if (results / "value.json").exists():
+        parts += value_page.sections(json.loads((results / "value.json").read_text()))
+    trust = [results / f"{name}.json" for name in ("trust", "closer", "rules", "rare", "series")]
+    if all(path.exists() for path in trust):
+        parts += trust_page.sections(*(json.loads(path.read_text()) for path in trust))
+    later = {"manyparts": manyparts_page.sections, "spine": spine_sections, "method": method_sections}
+    for name, sections in later.items():
+        path = results / f"{name}.json"
+        if path.exists():
+            parts += sections(json.loads(path.read_text()))
+    return "\n".join(parts)
+
+
+def spine_sections(content: dict[str, Any]) -> Iterable[str]:
+    yield SPINE
+    for environment in dict.fromkeys(cell["environment"] for cell in content["cells"]):
+        columns: Columns = {
+            "method": lambda cell: cell["method"],
+            "interval": lambda cell: cell["kind"],
+            "episodes" if environment == "FrozenLake" else "steps": length,
+            "covered": coverage,
+            "expected": spine_expected,
+            "median width": lambda cell: short(cell["median_width"]),
+        }
+        yield f"### {environment}\n"
+        yield table([cell for cell in content["cells"] if cell["environment"] == environment], columns)
+    yield made_by(content)
+
+
+def spine_expected(cell: Cell) -> str:
+    if cell["method"] == "as printed":
+        return "near 0"
+    return "48.6 %" if (cell["environment"], cell["method"]) == ("two-state chain", "bootstrap") else "95 %"
+
+
+def method_sections(content: dict[str, Any]) -> Iterable[str]:
+    cells: list[Cell] = content["cells"]
+    yield EARLIER
+    yield CRITERIA
+    columns: Columns = {
+        "what": lambda line: line["what"],
+        "wanted": wanted,
+        "found": found,
+        "met": lambda line: "yes" if line["met"] else "**no**",
+    }
+    yield table(content["criteria"], columns)
+    yield from (REASONS[line["what"]] for line in content["criteria"] if not line["met"] and line["what"] in REASONS)
+
+    yield DEPENDENCE
+    columns = {
+        "problem": lambda cell: cell["environment"],
+        "target": lambda cell: cell["target"],
+        "steps": length,
+        "check fires": lambda cell: share(cell["checks"]["dependence"]),
+        "covered": lambda cell: coverage(default(cell)),
+        "limit in theory": lambda cell: percent(cell["limit_coverage"]),
+        "quiet runs": quiet,
+    }
+    by_step = ("bootstrap", "bootstrap, initial 100")
+    yield table([c for c in cells if c["environment"] != "FrozenLake" and c["method"] in by_step], columns)
+
+    yield CONVERGENCE
+    columns = {
+        "method": lambda cell: cell["method"],
+        "episodes": length,
+        "check fires": lambda cell: share(cell["checks"]["convergence"]),
+        "median gap, in standard errors": lambda cell: median_value(cell["checks"]["convergence"]),
+        "covered": lambda cell: coverage(default(cell)),
+    }
+    yield table([c for c in cells if c["environment"] == "FrozenLake" and c["method"] != "least squares"], columns)
+
+    yield BLOCKS
+    columns = {
+        "method": lambda cell: cell["method"],
+        "target": lambda cell: cell["target"],
+        "steps": length,
+        "covered": lambda cell: coverage(default(cell)),
+        "limit in theory": lambda cell: percent(cell["limit_coverage"]),
+        "median width": lambda cell: short(default(cell)["median_width"]),
+        "error shown": lambda cell: short(cell["median_standard_error"]),
+        "true error": lambda cell: short(cell["spread_of_estimates"]),
+        "limit": lambda cell: short(cell["limit_standard_error"]),
+        "quiet runs": quiet,
+    }
+    yield table([cell for cell in cells if cell["environment"] == "ring"], columns)
+
+    yield MERGED
+    columns = {
+        "problem": lambda merge: merge["environment"],
+        "target": lambda merge: merge["target"],
+        "length": length,
+        "largest difference of estimates, in standard errors": lambda merge: f"{merge['largest_difference']:.0e}",
+        "median ratio of standard errors": lambda merge: f"{merge['median_ratio']:.3f}",
+        "90 % of the ratios": lambda merge: " to ".join(f"{ratio:.2f}" for ratio in merge["ratio_90"]),
+        "ratio within 5 %": lambda merge: share(merge["within_5_percent"]),
+        "one stream covers": lambda merge: share(merge["covered_whole"]),
+        "merged covers": lambda merge: share(merge["covered_merged"]),
+    }
+    yield table(content["merges"], columns)
+
+    yield TRUSTED
+    columns = {
+        "problem": lambda cell: cell["environment"],
+        "method": lambda cell: cell["method"],
+        "target": lambda cell: cell["target"],
+        "length": length,
+        "covered": lambda cell: coverage(default(cell)),
+    }
+    columns |= {name: alarm(name) for name in cells[0]["checks"]}
+    yield table([cell for cell in cells if cell["trusted"]], columns)
+    yield made_by(content)
+
+
+def table(cells: Iterable[Cell], columns: Columns) -> str:
+    """A Markdown table with a row for each cell."""
+    words = ("problem", "method", "target", "interval", "what", "met")
+    rule = ["---" if name in words else "---:" for name in columns]
+    rows = [[show(cell) for show in columns.values()] for cell in cells]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [list(columns), rule, *rows])
+
+
+def made_by(content: dict[str, Any]) -> str:
+    made = content["provenance"]
+    versions = ", ".join(f"{name} {made[name]}" for name in ("inferl", "python", "numpy", "scipy"))
+    lines = [
+        f"Made by `{made['command']}`, seed {made['seed']}, commit {made['commit'][:12]}, {versions}. Settings:",
+        "",
+    ]
+    lines += [f"- {name}: `{setting}`" for name, setting in content["settings"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def length(cell: Cell) -> str:
+    return f"{cell['length']:,}".replace(",", " ")
+
+
+def percent(x: float | None) -> str:
+    return "-" if x is None else f"{100 * x:.1f} %"
+
+
+def with_interval(x: float, bounds: Sequence[float]) -> str:
+    return f"{percent(x)} [{100 * bounds[0]:.1f}, {100 * bounds[1]:.1f}]"
+
+
+def coverage(cell: Cell) -> str:
+    return with_interval(cell["coverage"], cell["binomial_95"])
+
+
+def share(cell: Cell) -> str:
+    return with_interval(cell["share"], cell["binomial_95"])
+
+
+def default(cell: Cell) -> Cell:
+    """The kind of interval that is given unless another is asked for."""
+    kinds: dict[str, Cell] = cell["intervals"]
+    return kinds["percentile"] if "percentile" in kinds else kinds["normal"]
+
+
+def alarm(name: str) -> Callable[[Cell], str]:
+    def show(cell: Cell) -> str:
+        check = cell["checks"][name]
+        return "n/a" if check["not_available"] == check["repeats"] else percent(check["share"])
+
+    return show
+
+
+def quiet(cell: Cell) -> str:
+    runs, covered = cell["quiet"]["runs"], cell["quiet"]["covered"]
+    return f"{runs}, {percent(covered / runs)} covered" if runs else "none"
+
+
+def median_value(check: Cell) -> str:
+    return f"{check['values'][2]:.2g}" if check["values"] else "-"
+
+
+def short(x: float | None) -> str:
+    return "-" if x is None else f"{x:.3g}"
+
+
+def level(line: Cell, x: float) -> str:
+    return percent(x) if line["shares"] else f"{x:.3g}"
+
+
+def found(line: Cell) -> str:
+    numbers = line["found"]
+    if len(numbers) > 4:
+        return f"{level(line, min(numbers))} to {level(line, max(numbers))}"
+    return ", ".join(level(line, number) for number in numbers)
+
+
+def wanted(line: Cell) -> str:
+    low, high = level(line, line["at_least"]), level(line, line["at_most"])
+    if line["at_least"] == line["at_most"]:
+        return low
+    if line["at_least"] == 0:
+        return f"at most {high}"
+    return f"at least {low}" if line["shares"] and line["at_most"] == 1 else f"{low} to {high}"
+
+
+def with_coverage(readme: str, content: dict[str, Any]) -> str:
+    """Put the counts between the two marks of the README."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"README.md has no place for the counts: lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{value_page.for_readme(content)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    if (RESULTS / "value.json").exists():
+        counted = json.loads((RESULTS / "value.json").read_text())
+        README.write_text(with_coverage(README.read_text(), counted))
+    if (RESULTS / "trust.json").exists():
+        trust_page.draw(json.loads((RESULTS / "trust.json").read_text()), PAGE.with_name("images") / "validity.png")
+    print(PAGE.name)
