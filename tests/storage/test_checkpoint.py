@@ -515,7 +515,7 @@ def test_crash_while_writing_keeps_the_old_file(
     if moment == "savez":
         monkeypatch.setattr(np, "savez", half_written)
     else:
-        monkeypatch.setattr(checkpoint.os, moment, raising)
+        monkeypatch.setattr(os, moment, raising)
     with pytest.raises(type(crash)):
         write_checkpoint(path, small_tree())
     monkeypatch.undo()

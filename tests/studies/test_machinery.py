@@ -19,7 +19,12 @@ TINY = RandomMDP(steps=(60, 120, 200), n_replicas=5)
 PART = Part("coverage", coverage_repeat, repeats=4)
 
 # Stops for ever in its third repeat, as a run that is killed there.
-WITH_STUDIES = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def started(*arguments: str) -> subprocess.Popen[bytes]:
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, env=env)
+
 
 KILLED = """
 import sys, time
@@ -42,9 +47,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "a")], stdout=subprocess.PIPE, env=WITH_STUDIES
-    ) as run:
+    with started("-c", KILLED, str(tmp_path / "a")) as run:
         assert run.stdout is not None
         assert run.stdout.readline() == b"two are done\n"
         run.send_signal(signal.SIGKILL)
@@ -69,9 +72,7 @@ def test_workers_leave_when_their_parent_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     body = code.replace("\nrun_part(", "\nif __name__ == '__main__':\n    run_part(")
     script.write_text(body)
-    with subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, env=WITH_STUDIES
-    ) as run:
+    with started(str(script), str(tmp_path)) as run:
         assert run.stdout is not None
         worker = int(run.stdout.readline())
         run.send_signal(signal.SIGKILL)
