@@ -15,7 +15,9 @@ def policy(observation):
 
 
 env = gymnasium.make("CartPole-v1")
-features = inferl.WithIntercept(inferl.Function(lambda observations: np.asarray(observations, float), 4))
+features = inferl.features.WithIntercept(
+    inferl.features.Function(lambda observations: np.asarray(observations, float), 4)
+)
 
 source = inferl.sources.rollout(env, policy, features, discount=0.99, seed=0)
 evaluator = inferl.Evaluator(inferl.DoublyRobust(features.dimension))  # the value of the starts, for any features

@@ -12,7 +12,7 @@ import inferl
 model = PPO("MlpPolicy", "CartPole-v1", n_steps=512, batch_size=128, seed=0, device="cpu")
 
 box = np.array([2.4, 3.0, 0.21, 3.0])
-features = inferl.Fourier(-box, box, order=1)  # they need not be good: the value of the starts holds for any
+features = inferl.features.Fourier(-box, box, order=1)  # they need not be good: the value of the starts holds for any
 
 
 def evaluated(seed):

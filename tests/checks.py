@@ -148,7 +148,7 @@ def check_unit_multipliers(algorithm: Algorithm, data: Data) -> None:
         state = evaluated(algorithm, replace(BOOTSTRAP, multipliers=Multipliers("ones")), data)._state.method
     assert isinstance(state, BootstrapState)
     np.testing.assert_array_equal(state.iterate, np.repeat(state.iterate[:, :1], 6, axis=1))
-    np.testing.assert_array_equal(state.lag, np.repeat(state.lag[:, :1], 6, axis=1))
+    np.testing.assert_array_equal(state.average_offset, np.repeat(state.average_offset[:, :1], 6, axis=1))
     assert np.abs(state.iterate).max() > 0
 
 
@@ -160,7 +160,7 @@ def check_shards(algorithm: Algorithm, data: Data) -> None:
         for first, n in ((0, 2), (2, 3), (5, 2))
     ]
     assert isinstance(whole, BootstrapState)
-    for name in ("iterate", "lag"):
+    for name in ("iterate", "average_offset"):
         rows = [getattr(part, name)[:, 1:] for part in parts]
         joined = np.concatenate([getattr(parts[0], name)[:, :1], *rows], axis=1)
         assert joined.tobytes() == np.ascontiguousarray(getattr(whole, name)).tobytes()

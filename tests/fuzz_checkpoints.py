@@ -37,7 +37,7 @@ from inferl import (
     GTD2,
     TD,
     AverageReward,
-    Blocks,
+    BlockClock,
     DoublyRobust,
     Evaluator,
     Increments,
@@ -98,7 +98,7 @@ def _saved(evaluator: Evaluator | Run, folder: Path) -> bytes:
 def samples() -> dict[str, Sample]:
     """Small files of all kinds; their states have rows that wait, several streams, and the first epoch behind them."""
     bootstrap = OnlineBootstrap(Polynomial(1.0), n_replicas=8)
-    in_blocks = OnlineBootstrap(Polynomial(1.0), 8, Multipliers(clock=Blocks()))
+    in_blocks = OnlineBootstrap(Polynomial(1.0), 8, Multipliers(clock=BlockClock()))
     dense, table, two = _transitions(700, False), _transitions(700, True), _transitions(300, False, policies=2)
     made = {
         "dense": (Evaluator(TD(3)), dense, 0),

@@ -200,7 +200,7 @@ def bits(evaluator: inferl.Evaluator) -> list[bytes]:
     return [array.tobytes() for array in arrays_of(evaluator._state)]
 
 
-class Kept:
+class FirstEpoch:
     """Checks that an evaluator is as it was if what is done inside is refused."""
 
     def __init__(self, evaluator: inferl.Evaluator) -> None:
@@ -252,7 +252,7 @@ def increments(rng: Generator) -> Trial:
     known = sort == "sound"
 
     def use() -> None:
-        with Kept(evaluator):
+        with FirstEpoch(evaluator):
             evaluator.update(make(**given))
 
     return sort, True if known else None if sort in ("too deep", "shape") else False, use
@@ -282,7 +282,7 @@ def update(rng: Generator) -> Trial:
         data = [data, iter([data]), (data,), [data]][int(rng.integers(4))]
 
     def use() -> None:
-        with Kept(evaluator):
+        with FirstEpoch(evaluator):
             evaluator.update(cast(Any, data))
 
     return sort, known, use
@@ -393,13 +393,13 @@ def until(rng: Generator) -> Trial:
 
 
 MAPS: list[Callable[[], Any]] = [
-    lambda: inferl.OneHot(3),
-    lambda: inferl.Fourier([0, 0], [1, 1], 2),
-    lambda: inferl.features.Tiles(0, 1, 2, 3),
-    lambda: inferl.RBF([[0.0, 1.0], [1.0, 1.0]], 0.5),
-    lambda: inferl.Scaled([0, 0], [1, 1]),
-    lambda: inferl.WithIntercept(inferl.Scaled([0, 0], [1, 1])),
-    lambda: inferl.Function(lambda x: x, 2),
+    lambda: inferl.features.OneHot(3),
+    lambda: inferl.features.Fourier([0, 0], [1, 1], 2),
+    lambda: inferl.features.TileCoding(0, 1, 2, 3),
+    lambda: inferl.features.RBF([[0.0, 1.0], [1.0, 1.0]], 0.5),
+    lambda: inferl.features.Scaled([0, 0], [1, 1]),
+    lambda: inferl.features.WithIntercept(inferl.features.Scaled([0, 0], [1, 1])),
+    lambda: inferl.features.Function(lambda x: x, 2),
 ]
 
 
@@ -411,21 +411,21 @@ def features(rng: Generator) -> Trial:
         fit = ("too long", "empty", "NaN", "missing", "infinite", "long doubles")  # maybe, for some of them
         return sort, False if sort in ROTTEN and sort not in fit else None, lambda: chosen(value)
     makes: list[Callable[[], Any]] = [
-        lambda: inferl.OneHot(value),
-        lambda: inferl.Fourier(value, 1, 2),
-        lambda: inferl.Fourier(0, value, 2),
-        lambda: inferl.Fourier(0, 1, value),
-        lambda: inferl.features.Tiles(0, 1, value, 2),
-        lambda: inferl.features.Tiles(0, 1, 2, value),
-        lambda: inferl.RBF(value, 1),
-        lambda: inferl.RBF([[0.0]], value),
-        lambda: inferl.Function(value, 2),
-        lambda: inferl.Function(lambda x: x, value),
-        lambda: inferl.Function(lambda x: value, 2)(0),
-        lambda: inferl.WithIntercept(value),
-        lambda: inferl.Scaled(value, 1),
-        lambda: inferl.Scaled(0, 1, value),
-        lambda: inferl.Network(value),
+        lambda: inferl.features.OneHot(value),
+        lambda: inferl.features.Fourier(value, 1, 2),
+        lambda: inferl.features.Fourier(0, value, 2),
+        lambda: inferl.features.Fourier(0, 1, value),
+        lambda: inferl.features.TileCoding(0, 1, value, 2),
+        lambda: inferl.features.TileCoding(0, 1, 2, value),
+        lambda: inferl.features.RBF(value, 1),
+        lambda: inferl.features.RBF([[0.0]], value),
+        lambda: inferl.features.Function(value, 2),
+        lambda: inferl.features.Function(lambda x: x, value),
+        lambda: inferl.features.Function(lambda x: value, 2)(0),
+        lambda: inferl.features.WithIntercept(value),
+        lambda: inferl.features.Scaled(value, 1),
+        lambda: inferl.features.Scaled(0, 1, value),
+        lambda: inferl.features.Network(value),
     ]
     return sort, None, makes[int(rng.integers(len(makes)))]
 

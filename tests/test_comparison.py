@@ -38,7 +38,7 @@ def test_coupled_rows_are_subtracted_one_by_one() -> None:
     a, b = evaluated(one), evaluated(other)
     target = problem.features[0]
     found = inferl.difference(a, b, target, paired=True)
-    readings = [e.method.read(e.settled().method, e.algorithm.pad(target[None])) for e in (a, b)]  # type: ignore[arg-type]
+    readings = [e.method.read(e.with_pending().method, e.algorithm.pad(target[None])) for e in (a, b)]  # type: ignore[arg-type]
     rows = readings[0].deviations - readings[1].deviations  # type: ignore[union-attr]
     assert found.kind == "percentile"
     assert found.estimate == pytest.approx(a.estimate(target) - b.estimate(target))

@@ -9,7 +9,7 @@ from inferl.algorithms import TD, EmphaticTD, Field
 from inferl.data.ratios import RatioSummary
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check, Report, ratios
-from inferl.engine.multipliers import Blocks, Multipliers
+from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.environments import two_state_chain
 from inferl.evaluator import Evaluator
 from inferl.methods.bootstrap import OnlineBootstrap
@@ -36,7 +36,7 @@ def test_dependence_fires_for_single_steps_only() -> None:
         value = check(report, "dependence").value
         assert value == pytest.approx(3.0, rel=0.25)  # sqrt((1 + .8) / (1 - .8)) = 3
     for method in (
-        OnlineBootstrap(step_size, 50, Multipliers("two-point", Blocks())),
+        OnlineBootstrap(step_size, 50, Multipliers("two-point", BlockClock())),
         LeastSquares(),
     ):
         report = Evaluator(TD(1), method).update(data).report([1.0])
@@ -68,7 +68,7 @@ def test_a_stream_must_be_worth_enough_steps() -> None:
     for n, status in ((20_000, "passed"), (600, "failed"), (200, "failed")):
         length = check(Evaluator(TD(1)).update(chain_data(n)).report([1.0]), "length")
         assert length.status == status, length
-    assert "200 transitions are too few" in length.words
+    assert "200 transitions are too few" in length.message
     coin = np.random.default_rng(0).normal(size=600)
     zero = np.zeros(600, np.int64)
     assert check(Evaluator(TD(1)).update(Transitions(zero, coin, zero, 0.5)).report(0), "length").status == "passed"
@@ -78,7 +78,7 @@ def test_a_stream_without_noise_is_not_believed() -> None:
     zero = np.zeros(1000, np.int64)
     report = Evaluator(TD(1)).update(Transitions(zero, np.ones(1000), zero, 0.5)).report(0)
     assert report.interval.width == 0
-    assert "nothing has varied" in check(report, "length").words
+    assert "nothing has varied" in check(report, "length").message
 
 
 def test_few_episodes_are_not_believed() -> None:
@@ -87,7 +87,7 @@ def test_few_episodes_are_not_believed() -> None:
     zero = np.zeros(3000, np.int64)
     data = Transitions(zero, rng.normal(size=3000), zero, np.where(ends, 0.0, 0.9))
     report = Evaluator(TD(1), LeastSquares(blocks="episode")).update(data).report(0)
-    assert "there are 12 episodes" in check(report, "length").words
+    assert "there are 12 episodes" in check(report, "length").message
     assert check(report, "length").failed
     assert check(Evaluator(TD(1)).update(data).report(0), "length").status == "passed"
 
@@ -96,22 +96,22 @@ def test_ratios_are_summarised_and_judged() -> None:
     rho = np.random.default_rng(0).exponential(size=1000)
     summary = RatioSummary()
     for start in range(0, 1000, 64):
-        summary = summary.taking(rho[start : start + 64], np.full(len(rho[start : start + 64]), 0.9))
+        summary = summary.updated(rho[start : start + 64], np.full(len(rho[start : start + 64]), 0.9))
     assert ratios(summary).value == pytest.approx(rho.sum() ** 2 / (1000 * (rho**2).sum()))
     assert ratios(summary).status == "passed"
     wild = rho.copy()
     wild[3] = 500.0
-    assert ratios(RatioSummary().taking(wild, np.ones(1000))).failed
+    assert ratios(RatioSummary().updated(wild, np.ones(1000))).failed
     assert ratios(RatioSummary()).status == "not available"
 
 
 def test_ratios_are_counted_by_powers_of_two() -> None:
     rho = np.array([0.0, 2.0**-40, 0.99, 1.0, 1.99, 2.0, 3.0, 2.0**20])
     ones = np.ones(len(rho))
-    tails = RatioSummary().taking(rho[:3], ones[:3]).taking(rho[3:], ones[3:]).tails
+    tails = RatioSummary().updated(rho[:3], ones[:3]).updated(rho[3:], ones[3:]).tails
     assert tails.shape == (32, 1)
     assert {row: int(n) for row, n in enumerate(tails[:, 0]) if n} == {0: 2, 16: 1, 17: 2, 18: 2, 31: 1}
-    two = RatioSummary().taking(np.stack([rho, ones], axis=1), ones)
+    two = RatioSummary().updated(np.stack([rho, ones], axis=1), ones)
     assert np.array_equal(two.tails[:, :1], tails)
     assert two.tails[17, 1] == 8
     assert np.array_equal(two.plus(two).tails, 2 * two.tails)
@@ -146,7 +146,7 @@ def test_emphasis_of_infinite_variance_is_said() -> None:
     rho = np.where(np.random.default_rng(0).random(n) < 0.25, 4.0, 0.0)
     zero = np.zeros(n, np.int64)
     data = Transitions(zero, np.ones(n), zero, 0.9, rho)
-    assert "infinite variance" in check(Evaluator(EmphaticTD(1)).update(data).report(0), "ratios").words
+    assert "infinite variance" in check(Evaluator(EmphaticTD(1)).update(data).report(0), "ratios").message
     assert check(Evaluator(TD(1)).update(data).report(0), "ratios").status == "passed"
 
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import inferl
-from inferl import TD, DoublyRobust, Evaluator, Function, Transitions, WithIntercept
+from inferl import TD, DoublyRobust, Evaluator, Transitions
 from inferl.baselines import monte_carlo, per_decision
 from inferl.data.arrays import Floats
 from inferl.diagnostics import Report
 from inferl.environments import FiniteMDP
 from inferl.errors import DataError, SettingError
+from inferl.features import Function, WithIntercept
 from inferl.sources import rollout
 
 SURE = 0.9999  # of a seeded interval that must hold: one false alarm in 10 000 changes of the code

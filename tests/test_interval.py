@@ -39,11 +39,11 @@ def three() -> Interval:
 # The bounds.
 
 
-@given(level=LEVELS, freedom=st.floats(1, 1e6), estimate=st.floats(-5, 5), error=st.floats(0, 5))
-def test_normal_agrees_with_scipy_stats(level: float, freedom: float, estimate: float, error: float) -> None:
+@given(level=LEVELS, df=st.floats(1, 1e6), estimate=st.floats(-5, 5), error=st.floats(0, 5))
+def test_normal_agrees_with_scipy_stats(level: float, df: float, estimate: float, error: float) -> None:
     k = np.array([estimate, -estimate])
-    for law, df in ((stats.norm(), INF), (stats.t(freedom), freedom)):
-        lower, upper = normal(k, np.array([error, 2 * error]), level, df)
+    for law, degrees in ((stats.norm(), INF), (stats.t(df), df)):
+        lower, upper = normal(k, np.array([error, 2 * error]), level, degrees)
         reach = law.ppf(0.5 + level / 2) * np.array([error, 2 * error])
         np.testing.assert_allclose(lower, k - reach, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(upper, k + reach, rtol=1e-9, atol=1e-12)

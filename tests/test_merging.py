@@ -33,7 +33,7 @@ def rates_of_short_blocks(evaluator: Evaluator, target: ArrayLike) -> Floats:
     """Variance rates of blocks of 1, 2, 4, 8 and 16 steps."""
     assert isinstance(evaluator.method, LeastSquares)
     rows = as_targets(target, evaluator.algorithm, None, whole=False).rows
-    levels = evaluator.method.read(cast(LeastSquaresState, evaluator.settled().method), rows).levels
+    levels = evaluator.method.read(cast(LeastSquaresState, evaluator.with_pending().method), rows).levels
     assert levels is not None
     return levels.rate[:5, 0]
 
@@ -246,7 +246,7 @@ def test_whole_streams_are_the_longest_blocks(steps: int) -> None:
     assert report.interval.standard_error == pytest.approx(parts.mean(axis=1).std(ddof=1) / np.sqrt(40), rel=0.05)
     (dependence,) = (check for check in report.checks if check.name == "dependence")
     if steps == 100:
-        assert f"whole streams of {steps} steps" in dependence.words
+        assert f"whole streams of {steps} steps" in dependence.message
     band = evaluator.interval(np.ones((2, 1)), kind="simultaneous")  # twice the same: no wider than one
     assert band.width == pytest.approx(evaluator.interval(np.ones((2, 1)), kind="normal").width, rel=1e-6)
 
@@ -294,8 +294,8 @@ def test_a_part_that_has_not_answered_yet_may_come_first() -> None:
         ]
         first, last = inferl.merge(*parts), inferl.merge(*parts[::-1])
         assert first.interval(0).standard_error == pytest.approx(last.interval(0).standard_error, rel=1e-3)
-        assert type(cast(LeastSquaresState, first.settled().method).current) is type(
-            cast(LeastSquaresState, last.settled().method).current
+        assert type(cast(LeastSquaresState, first.with_pending().method).current) is type(
+            cast(LeastSquaresState, last.with_pending().method).current
         )
 
 
@@ -308,7 +308,7 @@ def test_episodes_that_are_open_in_any_part_are_blocks() -> None:
         data = inferl.Transitions(zero, rng.normal(size=400), zero, 0.5, stream=np.arange(400) % 20)
         parts.append(Evaluator(TD(1), LeastSquares("episode")).update(data))
     merged = inferl.merge(*parts)
-    state = cast(LeastSquaresState, merged.settled().method)
+    state = cast(LeastSquaresState, merged.with_pending().method)
     levels = LeastSquares("episode").read(state, np.ones((1, 1))).levels
     assert levels is not None
     assert levels.blocks[0] == 60

@@ -67,7 +67,7 @@ def test_a_run_comes_back(method: Any, tmp_path: Path) -> None:
     again.save(tmp_path / "again.run")
     assert evaluator_bits(tmp_path / "walk.run") == evaluator_bits(tmp_path / "again.run")
     assert (again.command, again.options, again.target, again.level) == (run.command, run.options, "start", 0.95)
-    assert again.starts.words == run.starts.words
+    assert again.starts.text == run.starts.text
     assert again.provenance == run.provenance
     assert str(again.report()) == str(run.report())
     assert len(again.readings) == len(run.readings) > 5
@@ -112,13 +112,13 @@ def test_the_blocks_of_a_run_can_be_seen(method: Any) -> None:
     levels = run.levels()
     assert levels is not None
     solved = inferl.LeastSquares()
-    sums = followed(walk(2000, 0), solved).evaluator.settled().method
+    sums = followed(walk(2000, 0), solved).evaluator.with_pending().method
     assert isinstance(sums, LeastSquaresState)
     expected = solved.read(sums, np.asarray(run.starts)[None]).levels
     assert expected is not None
     assert np.array_equal(levels.rate, expected.rate)
     assert levels.blocks[:2].tolist() == expected.blocks[:2].tolist()
-    used, _, share = long_run(levels.rate, levels.freedom)
+    used, _, share = long_run(levels.rate, levels.df)
     assert np.array_equal(levels.share, share)
     if isinstance(method, inferl.LeastSquares):
         assert run.interval().standard_error == pytest.approx(np.sqrt(used[0] / run.evaluator.n))
@@ -181,7 +181,7 @@ def test_other_files_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_threads_are_given_anew(tmp_path: Path) -> None:
     followed(walk(200, 0), BOOTSTRAP).save(tmp_path / "walk.run")
-    assert Run.load(tmp_path / "walk.run", threads=2).evaluator._tiles.threads == 2
+    assert Run.load(tmp_path / "walk.run", threads=2).evaluator._schedule.threads == 2
 
 
 def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,11 +206,11 @@ def two(n: int, method: Any = None) -> tuple[Run, Run]:
 def test_the_difference_by_hand(method: Any) -> None:
     one, other = followed(walk(900, 0), method, target=0), followed(walk(300, 1, bonus=2.0), method, target=0)
     found = difference(one, other, level=0.9)
-    readings = [method.read(run.evaluator.settled().method, np.eye(5)[:1]) for run in (one, other)]
+    readings = [method.read(run.evaluator.with_pending().method, np.eye(5)[:1]) for run in (one, other)]
     v = [float(reading.standard_error[0]) ** 2 for reading in readings]
-    f = [float(reading.freedom[0]) for reading in readings]
+    f = [float(reading.df[0]) for reading in readings]
     welch = (v[0] + v[1]) ** 2 / (v[0] ** 2 / f[0] + v[1] ** 2 / f[1])
-    assert found.freedom == pytest.approx(welch, rel=1e-6)
+    assert found.df == pytest.approx(welch, rel=1e-6)
     assert found.standard_error == pytest.approx(np.sqrt(v[0] + v[1]))
     assert found.estimate == pytest.approx(one.interval().estimate - other.interval().estimate)
     assert found.n == one.evaluator.n + other.evaluator.n
@@ -223,10 +223,10 @@ def test_the_difference_by_hand(method: Any) -> None:
 
 def test_a_bootstrap_has_its_degrees_of_freedom_too() -> None:
     found = difference(*two(2000, BOOTSTRAP))
-    assert found.freedom == np.inf  # every step has its own multiplier
+    assert found.df == np.inf  # every step has its own multiplier
     assert verdict(found) == "the data do not tell which is larger"
-    blocks = inferl.OnlineBootstrap(inferl.Polynomial(5.0), 50, inferl.Multipliers(clock=inferl.Blocks()))
-    assert 10 < difference(*two(2000, blocks)).freedom < 4000
+    blocks = inferl.OnlineBootstrap(inferl.Polynomial(5.0), 50, inferl.Multipliers(clock=inferl.BlockClock()))
+    assert 10 < difference(*two(2000, blocks)).df < 4000
 
 
 def test_the_difference_of_equal_policies_holds_zero() -> None:

@@ -20,8 +20,8 @@ def coin(n: int, seed: int = 0) -> inferl.Transitions:
     return inferl.Transitions(0 * toss, toss, 0 * toss, 0.9)
 
 
-def standard(level: float = 0.95, freedom: float = np.inf) -> Interval:
-    return Interval(1.0, 0.0, 2.0, level, "normal", 0.5, 100, freedom=freedom)
+def standard(level: float = 0.95, df: float = np.inf) -> Interval:
+    return Interval(1.0, 0.0, 2.0, level, "normal", 0.5, 100, df=df)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
@@ -47,7 +47,7 @@ def test_few_degrees_of_freedom_widen_it() -> None:
     """As they widen the pointwise interval that is as wide where this one is tightest."""
     least = anytime(standard(), 1.0).width  # in standard errors, which are 0.5
     for grown in (0.01, 1.0, 2.0):
-        few, many = anytime(standard(freedom=5), grown), anytime(standard(), grown)
+        few, many = anytime(standard(df=5), grown), anytime(standard(), grown)
         assert few.width / many.width == pytest.approx(t.ppf(norm.cdf(least), 5) / least)
 
 
@@ -68,7 +68,7 @@ def test_a_brownian_path_stays_inside_as_often_as_promised() -> None:
 @pytest.mark.parametrize("average", ["linear", "uniform", inferl.BurnIn(100)])
 def test_the_bootstrap_measures_time_by_its_averaging_weights(average: str | inferl.BurnIn) -> None:
     method = inferl.OnlineBootstrap(inferl.Polynomial(1.0), 10, average=average)
-    weights = np.diff(method.mass(np.arange(501)))
+    weights = np.diff(method.weight_sum(np.arange(501)))
     assert method.information(500) == pytest.approx(float((weights**2).sum()))
     evaluator = inferl.Evaluator(inferl.TD(1), method).update(coin(500))
     plain, wide = (evaluator.interval(0, kind=kind, tuning_time=500) for kind in ("normal", "anytime"))

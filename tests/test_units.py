@@ -148,7 +148,7 @@ def test_platelets_may_be_counted_one_by_one(unit: float) -> None:
 @given(
     power=powers,
     kind=st.sampled_from(["percentile", "basic", "normal", "anytime"]),
-    clock=st.sampled_from(["step", "episode", inferl.Blocks()]),
+    clock=st.sampled_from(["step", "episode", inferl.BlockClock()]),
     average=st.sampled_from(["linear", "uniform", inferl.BurnIn(100)]),
 )
 def test_a_factor_on_rewards_is_one_on_the_bootstraps_interval_and_changes_no_check(
@@ -195,7 +195,7 @@ def test_a_replica_that_diverges_does_so_in_any_unit_of_rewards(reward: float) -
         found.append((caught.value.step, caught.value.replica))
         (check,) = (check for check in evaluator.report([1.0, 0.0, 3.0]).checks if check.name == "divergence")
         assert check.failed
-        assert "features 0 and 2 are up to" in check.words
+        assert "features 0 and 2 are up to" in check.message
     assert found[0] == found[1]
 
 
@@ -212,8 +212,8 @@ def convergence(method: Any, factors: Floats, n: int = 3000, algorithm: Algorith
 def test_features_of_very_different_size_fail_a_check_that_names_them(algorithm: Algorithm, unit: float) -> None:
     check = convergence(BOOTSTRAP, np.array([unit, 1.0, 1.0]), algorithm=algorithm)
     assert check.failed
-    assert ("feature 0 is" if unit < 1 else "features 1 and 2 are up to") in check.words
-    assert ("times smaller than feature 2" if unit < 1 else "times smaller than feature 0") in check.words
+    assert ("feature 0 is" if unit < 1 else "features 1 and 2 are up to") in check.message
+    assert ("times smaller than feature 2" if unit < 1 else "times smaller than feature 0") in check.message
     assert "features.Scaled" in check.remedy
     assert "LeastSquares" in check.remedy
 
@@ -222,15 +222,15 @@ def test_both_policies_of_a_stack_have_the_same_features() -> None:
     both = inferl.Stack(inferl.TD(D), inferl.TD(D, trace=0.5))
     check = convergence(BOOTSTRAP, np.array([1e4, 1.0, 1.0]), algorithm=both)
     assert check.failed
-    assert "features 1 and 2 are up to" in check.words
+    assert "features 1 and 2 are up to" in check.message
 
 
 def test_without_a_companion_features_of_very_different_size_are_named_all_the_same() -> None:
     alone = replace(BOOTSTRAP, companion=False)
     check = convergence(alone, np.array([1e4, 1.0, 1.0]))
     assert check.status == "not available"
-    assert "features 1 and 2 are up to" in check.words
-    assert "smaller" not in convergence(alone, np.ones(D)).words
+    assert "features 1 and 2 are up to" in check.message
+    assert "smaller" not in convergence(alone, np.ones(D)).message
 
 
 @pytest.mark.parametrize("unit", [1e4, 1e6])
@@ -238,14 +238,14 @@ def test_rows_that_a_step_size_throws_about_have_not_arrived(unit: float) -> Non
     """They are near to the solution in standard errors, which are 100 times too large."""
     check = convergence(BOOTSTRAP, np.array([1.0, unit, 1.0]))
     assert check.failed
-    assert "times that of least squares" in check.words
-    assert "features 0 and 2 are up to" in check.words
+    assert "times that of least squares" in check.message
+    assert "features 0 and 2 are up to" in check.message
 
 
 def test_features_of_similar_size_are_not_blamed_for_a_step_size_that_is_too_small() -> None:
     check = convergence(replace(BOOTSTRAP, step_size=inferl.Polynomial(1e-4)), np.ones(D))
     assert check.failed
-    assert "smaller" not in check.words
+    assert "smaller" not in check.message
     assert "larger step size" in check.remedy
 
 

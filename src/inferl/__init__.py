@@ -22,46 +22,39 @@ __version__ = "0.1.0"
 __all__ = [
     "GTD",
     "GTD2",
-    "RBF",
     "TD",
     "TDC",
     "AverageReward",
-    "Blocks",
+    "BlockClock",
     "BurnIn",
     "Constant",
     "DoublyRobust",
     "EmphaticTD",
     "Evaluator",
     "Field",
-    "Fourier",
-    "Function",
     "Increments",
     "Interval",
     "LeastSquares",
     "Linear",
     "Multipliers",
     "NStepTD",
-    "Network",
-    "OneHot",
     "OnlineBootstrap",
     "Polynomial",
     "QEvaluation",
     "Report",
-    "Scaled",
     "Stack",
-    "Tiles",
-    "Transform",
     "Transitions",
-    "WithIntercept",
     "baselines",
     "concatenate",
     "difference",
     "environments",
     "errors",
+    "features",
     "merge",
     "plots",
     "policies",
     "sources",
+    "testing",
 ]
 
 # Where each public name lives; a name that is a module itself is not listed.
@@ -82,7 +75,7 @@ _HOME = {
     "Field": "algorithms",
     "Stack": "algorithms",
     "Multipliers": "engine.multipliers",
-    "Blocks": "engine.multipliers",
+    "BlockClock": "engine.multipliers",
     "Polynomial": "methods.step_sizes",
     "Constant": "methods.step_sizes",
     "BurnIn": "methods.bootstrap",
@@ -93,19 +86,10 @@ _HOME = {
     "merge": "merging",
     "concatenate": "merging",
     "difference": "comparison",
-    "OneHot": "features",
-    "Fourier": "features",
-    "Tiles": "features",
-    "RBF": "features",
-    "Scaled": "features",
-    "WithIntercept": "features",
-    "Function": "features",
-    "Transform": "features",
-    "Network": "features",
 }
 
 if TYPE_CHECKING:
-    from inferl import baselines, environments, errors, plots, policies, sources
+    from inferl import baselines, environments, errors, features, plots, policies, sources, testing
     from inferl.algorithms import (
         GTD,
         GTD2,
@@ -124,9 +108,8 @@ if TYPE_CHECKING:
     from inferl.data.increments import Increments
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Report
-    from inferl.engine.multipliers import Blocks, Multipliers
+    from inferl.engine.multipliers import BlockClock, Multipliers
     from inferl.evaluator import Evaluator
-    from inferl.features import RBF, Fourier, Function, Network, OneHot, Scaled, Tiles, Transform, WithIntercept
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge
     from inferl.methods.bootstrap import BurnIn, OnlineBootstrap

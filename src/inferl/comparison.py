@@ -96,22 +96,22 @@ def difference(
 
 
 def welch(one: Interval, other: Interval) -> Interval:
-    """Subtract two independent intervals: SE^2 = s1^2 + s2^2, freedom = SE^4 / (s1^4 / f1 + s2^4 / f2).
+    """Subtract two independent intervals: SE^2 = s1^2 + s2^2, df = SE^4 / (s1^4 / f1 + s2^4 / f2).
 
-    >>> one = Interval(3.0, 1.0, 5.0, 0.95, "normal", 1.0, n=100, freedom=10.0)
+    >>> one = Interval(3.0, 1.0, 5.0, 0.95, "normal", 1.0, n=100, df=10.0)
     >>> both = welch(one, one)
-    >>> print(f"{both.standard_error:.3f} {both.freedom:.0f}")
+    >>> print(f"{both.standard_error:.3f} {both.df:.0f}")
     1.414 20
     """
     first, second = (np.square(np.asarray(interval.standard_error, np.float64)) for interval in (one, other))
     with np.errstate(invalid="ignore", divide="ignore"):
-        weight = first**2 / one.freedom + second**2 / other.freedom
-        freedom = np.where((weight > 0) & np.isfinite(weight), (first + second) ** 2 / weight, np.inf)[()]
+        weight = first**2 / one.df + second**2 / other.df
+        df = np.where((weight > 0) & np.isfinite(weight), (first + second) ** 2 / weight, np.inf)[()]
     estimate, error = one.estimate - other.estimate, np.sqrt(first + second)
-    lower, upper = normal(estimate, error, one.level, freedom)
+    lower, upper = normal(estimate, error, one.level, df)
     notes = tuple(f"{name}: {note}" for name, part in (("first", one), ("second", other)) for note in part.notes)
     about = _difference_of(one.estimand, other.estimand)
-    return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, freedom, about)
+    return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, df, about)
 
 
 def _difference_of(one: str, other: str) -> str:
@@ -141,7 +141,7 @@ def _paired(
     method = _shared_method(a, b)
     one, other = _reading(a, target), _reading(b, other_target)
     both = BootstrapReading(
-        one.estimate - other.estimate, one.deviations - other.deviations, min(one.freedom, other.freedom), one.n
+        one.estimate - other.estimate, one.deviations - other.deviations, min(one.df, other.df), one.n
     )
     found = method.interval(both, level, "normal" if kind == "anytime" else kind)
     if kind == "anytime":
@@ -158,7 +158,7 @@ def _paired(
 
 def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
     """Refuse values that are discounted differently: their difference is no difference of policies."""
-    one, other = (evaluator.settled().episodes.discounts for evaluator in (a, b))
+    one, other = (evaluator.with_pending().episodes.discounts for evaluator in (a, b))
     if one[0] == one[1] != other[0] == other[1]:  # each has a discount of its own
         raise SettingError(
             f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
@@ -172,7 +172,7 @@ def _between(bounds: Floats) -> str:
 
 
 def _reading(evaluator: Evaluator, target: Any) -> BootstrapReading:
-    state = evaluator.settled()
+    state = evaluator.with_pending()
     rows = as_targets(target, evaluator.algorithm, state.tabular, whole=True).rows
     method = cast(OnlineBootstrap, evaluator.method)
     return method.read(cast(BootstrapState, state.method), evaluator.algorithm.pad(rows))

@@ -28,8 +28,8 @@ FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
 MANY = 1000  # independent steps that need not be told apart any more
 FEWEST_EFFECTIVE = 200  # independent steps that a stream should be worth; docs/method.md says why
-MANY_DECISIVE = 100  # where the estimate is too rough to be told
-FEWEST_DECISIVE = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
+MANY_VARIANCE_ESS = 100  # where the estimate is too rough to be told
+FEWEST_VARIANCE_ESS = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 MOST_NAMED = 4  # features in a sentence
@@ -49,7 +49,7 @@ class Check:
 
     name: str
     status: str
-    words: str
+    message: str
     value: float | None = None
     remedy: str = ""
 
@@ -61,7 +61,7 @@ class Check:
     @property
     def sentence(self) -> str:
         """Name, finding and remedy in a line."""
-        return f"{self.name}: {self.words}" + (f"; {self.remedy}" if self.remedy else "")
+        return f"{self.name}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
 
     def __str__(self) -> str:
         mark = {"passed": "ok", "failed": "!!", "not available": "--"}[self.status]
@@ -206,26 +206,28 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
     """
     name = "features"
     if misfit is None:
-        words = "whether the features can express the value is not known"
+        message = "whether the features can express the value is not known"
         return Check(
-            name, "not available", f"{words}; DoublyRobust tells, where episodes or visits to a state are seen"
+            name, "not available", f"{message}; DoublyRobust tells, where episodes or visits to a state are seen"
         )
     gap, error = misfit.gap, misfit.gap_error
     if not np.isfinite(error):
         return Check(name, "not available", "too few starts to see what the features miss")
     off, matters = _signed(gap, error), MATTERS * misfit.fitted_error
     if abs(gap) > max(ALARM * error, matters):
-        words, wrong = f"they miss the value of the starts by {off}", True
+        message, wrong = f"they miss the value of the starts by {off}", True
     elif misfit.wald > WALD_ALARM and error > matters:
-        words, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and miss the value of the starts by {off}", True
+        message, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and miss the value of the starts by {off}", True
     else:
-        words, wrong = f"nothing speaks against them; they miss the value of the starts by {off}", False
+        message, wrong = f"nothing speaks against them; they miss the value of the starts by {off}", False
     if beyond is not None:
         rests = "does not rest on them" if beyond <= BEYOND else "rests on them where the data end"
-        return Check(name, "passed", f"{words}; the answer {rests}", gap)
+        return Check(name, "passed", f"{message}; the answer {rests}", gap)
     if wrong:
-        return Check(name, "failed", words, gap, "ask for the value of the starts, which does not rest on the features")
-    return Check(name, "passed", words, gap)
+        return Check(
+            name, "failed", message, gap, "ask for the value of the starts, which does not rest on the features"
+        )
+    return Check(name, "passed", message, gap)
 
 
 def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
@@ -236,8 +238,8 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
     """
     name = "ends"
     if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
-        words = "rewards are not discounted and no episode has ended, so nothing shows that the value is finite"
-        return Check(name, "failed", words, None, "choose a discount below 1, or say where episodes end")
+        message = "rewards are not discounted and no episode has ended, so nothing shows that the value is finite"
+        return Check(name, "failed", message, None, "choose a discount below 1, or say where episodes end")
     if episodes.closed == 0:
         return None
     ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were cut off"
@@ -245,13 +247,13 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
         ended += f", {_count(episodes.limited)} ended by a time limit"
     if share is None:
         return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it")
-    words = f"{ended}; {share:.1%} of the weight of a start lies beyond the data"
+    message = f"{ended}; {share:.1%} of the weight of a start lies beyond the data"
     if share <= BEYOND:
-        return Check(name, "passed", words, share)
+        return Check(name, "passed", message, share)
     return Check(
         name,
         "failed",
-        f"{words}, where only the features tell",
+        f"{message}, where only the features tell",
         share,
         'let episodes run longer, or count returns up to the limit (time_limit="ends")',
     )
@@ -318,7 +320,7 @@ def identification(reading: LeastSquaresReading | None) -> Check:
     name = "identification"
     if reading is None:
         return Check(name, "not available", "no least-squares sums are kept for this many parameters")
-    share = float(reading.outside.max())
+    share = float(reading.unidentified_fraction.max())
     facts = f"{reading.unseen} of the parameters never seen, condition number {reading.condition:.1g}"
     if share <= UNIDENTIFIED:
         return Check(name, "passed", f"the data determine the target ({facts})", share)
@@ -366,8 +368,8 @@ def convergence(
     """
     name = "convergence"
     if solved is None:
-        words = "no least-squares sums are kept beside the bootstrap"
-        return Check(name, "not available", f"{words}; {units}" if units else words)
+        message = "no least-squares sums are kept beside the bootstrap"
+        return Check(name, "not available", f"{message}; {units}" if units else message)
     distance = np.abs(solved.estimate - estimate)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
@@ -379,16 +381,16 @@ def convergence(
     if gap <= most and wider <= TOO_WIDE:
         return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
     if gap > most:
-        words = (
+        message = (
             f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine)"
         )
         value, remedy = gap, "use a larger step size, more data, or LeastSquares"
     else:
-        words = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
+        message = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
         value, remedy = wider, "use more data, a smaller step size or cap, or LeastSquares"
     if units:
         remedy = "bring the features to one size, as features.Scaled does, or use LeastSquares, which does not mind"
-    return Check(name, "failed", "; ".join(filter(None, [f"{words}: it has not arrived", units])), value, remedy)
+    return Check(name, "failed", "; ".join(filter(None, [f"{message}: it has not arrived", units])), value, remedy)
 
 
 def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: bool) -> Check:
@@ -425,8 +427,8 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     if worst[0] == 0:
         seen = f"no longer blocks show a larger standard error than single {unit}"
     if apart > CHANGE:
-        words = "the few streams differ by more than their steps explain, and the interval is too narrow"
-        return Check(name, "failed", words, value, "evaluate each by itself, or collect six streams or more")
+        message = "the few streams differ by more than their steps explain, and the interval is too narrow"
+        return Check(name, "failed", message, value, "evaluate each by itself, or collect six streams or more")
     if allowed_for:
         return Check(name, "passed", f"{seen}; the interval allows for dependence", value)
     if excess[worst] <= 1:
@@ -436,7 +438,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
         "failed",
         f"{seen}: the interval is too narrow",
         value,
-        "use multipliers with Blocks() as their clock"
+        "use multipliers with BlockClock() as their clock"
         + ("" if isinstance(reading, ScoreBlocks) else ', or LeastSquares("dyadic")'),
     )
 
@@ -448,19 +450,19 @@ def length(
     name, n = "length", interval.n
     if n == 0:
         return Check(name, "not available", "no transitions so far")
-    fewest = float(np.min(reading.freedom))
+    fewest = float(np.min(reading.df))
     if (solved is None or solved.levels is None) and fewest < FEWEST_BLOCKS:
-        words = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
-        return Check(name, "failed", words, fewest, "collect more data")
+        message = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
+        return Check(name, "failed", message, fewest, "collect more data")
     by_episodes = solved is not None and solved.unit == "episodes"
     if by_episodes and solved is not None and solved.levels is not None and solved.levels.blocks[0] < FEWEST_BLOCKS:
         seen = float(solved.levels.blocks[0])
-        words = f"there are {seen:.0f} episodes, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
+        message = f"there are {seen:.0f} episodes, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
         remedy = "collect more episodes; in a stream without episodes, name a state to count visits to (start)"
-        return Check(name, "failed", words, seen, remedy)
+        return Check(name, "failed", message, seen, remedy)
     if n < FEWEST_STEPS and not by_episodes:
-        words = f"{n} transitions are too few to see how they depend on each other"
-        return Check(name, "failed", words, float(n), f"collect {FEWEST_STEPS} or more")
+        message = f"{n} transitions are too few to see how they depend on each other"
+        return Check(name, "failed", message, float(n), f"collect {FEWEST_STEPS} or more")
     if np.any(np.asarray(interval.standard_error) == 0):
         return Check(
             name,
@@ -496,19 +498,19 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
         return Check(name, "not available", "no transitions so far")
     if reading is None or reading.levels is None:
         return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
-    known = reading.decisive[~np.isnan(reading.decisive) & (reading.standard_error > 0)]
+    known = reading.variance_ess[~np.isnan(reading.variance_ess) & (reading.standard_error > 0)]
     if not len(known):
-        words = "too few blocks so far, or nothing has varied, to see how many steps decide"
-        return Check(name, "not available", words)
+        message = "too few blocks so far, or nothing has varied, to see how many steps decide"
+        return Check(name, "not available", message)
     fewest, steps = float(np.min(known)), int(reading.levels.blocks[0])
-    if fewest >= FEWEST_DECISIVE:
-        words = f"about {fewest:.0f}" if fewest < MANY_DECISIVE else f"more than {MANY_DECISIVE}"
-        return Check(name, "passed", f"the width rests on {words} {reading.unit}", fewest)
+    if fewest >= FEWEST_VARIANCE_ESS:
+        message = f"about {fewest:.0f}" if fewest < MANY_VARIANCE_ESS else f"more than {MANY_VARIANCE_ESS}"
+        return Check(name, "passed", f"the width rests on {message} {reading.unit}", fewest)
     return Check(
         name,
         "failed",
         f"the width rests on about {fewest:.0f} of the {steps} {reading.unit} that it is taken from, fewer than "
-        f"{FEWEST_DECISIVE}: what is rare here has hardly happened yet, and the interval may be too narrow",
+        f"{FEWEST_VARIANCE_ESS}: what is rare here has hardly happened yet, and the interval may be too narrow",
         fewest,
         "collect more data",
     )
@@ -544,29 +546,31 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         )
     if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
         carried, (mean, distance) = episodes.effective, episodes.mean_weight
-        words = f"the weights of {_count(episodes.closed)} episodes average {mean:.3f}, and are worth {_count(carried)}"
-        if carried < FEWEST_DECISIVE:
+        message = (
+            f"the weights of {_count(episodes.closed)} episodes average {mean:.3f}, and are worth {_count(carried)}"
+        )
+        if carried < FEWEST_VARIANCE_ESS:
             closer = "evaluate a policy closer to the behaviour, or collect more episodes"
-            return Check(name, "failed", f"{words}: few episodes decide", carried, closer)
+            return Check(name, "failed", f"{message}: few episodes decide", carried, closer)
         if distance <= ALARM:
-            return Check(name, "passed", words, carried)
+            return Check(name, "passed", message, carried)
         cause = "large ones have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"
         return Check(
             name,
             "failed",
-            f"{words}: that is {distance:.1f} standard errors from 1, so {cause}",
+            f"{message}: that is {distance:.1f} standard errors from 1, so {cause}",
             distance,
             "evaluate a policy closer to the behaviour, or collect more episodes",
         )
     effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
-    words = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
+    message = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
     # With few transitions one of them always has a large share: measure it against an equal one.
     if effective >= SMALLEST_EFFECTIVE_SHARE and share <= max(LARGEST_SHARE, 10 / summary.n):
-        return Check(name, "passed", words, effective)
+        return Check(name, "passed", message, effective)
     return Check(
         name,
         "failed",
-        f"{words}: few transitions decide",
+        f"{message}: few transitions decide",
         effective,
         "evaluate a policy closer to the behaviour, or collect more data",
     )

@@ -36,7 +36,7 @@ from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level
 from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
 from inferl.methods.linear_system import MOST_SOLVED
-from inferl.methods.schedule import COMPANION, EvaluatorState, Method, Tiles, uninterrupted
+from inferl.methods.schedule import COMPANION, EvaluatorState, Method, Schedule, uninterrupted
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.storage.storable import STORABLE, verify_together
 from inferl.variance.episodes import EpisodeSummary
@@ -54,10 +54,10 @@ class Answer(NamedTuple):
 
 @np.errstate(all="ignore")  # where numbers overflow, a check says so
 def answer(
-    tiles: Tiles, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
+    schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
 ) -> Answer:
     """Look along targets; what a check objects to becomes a note."""
-    algorithm, method, rows = tiles.algorithm, tiles.method, targets.rows
+    algorithm, method, rows = schedule.algorithm, schedule.method, targets.rows
     pointwise = "normal" if kind in UNIFORM else kind
     misfit = None
     if isinstance(method, OnlineBootstrap):
@@ -157,20 +157,20 @@ class Evaluator:
     """
 
     def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
-        self._tiles = Tiles(algorithm, LeastSquares(algorithm.blocks) if method is None else method, threads)
-        self._state = self._tiles.start()
-        self._run = self._tiles.run
+        self._schedule = Schedule(algorithm, LeastSquares(algorithm.blocks) if method is None else method, threads)
+        self._state = self._schedule.start()
+        self._run = self._schedule.run
         self._observed = Observations(algorithm.n_features, self._run)
 
     @property
     def algorithm(self) -> Algorithm:
         """What a transition adds to the equation of the value."""
-        return self._tiles.algorithm
+        return self._schedule.algorithm
 
     @property
     def method(self) -> Method:
         """How increments become an interval."""
-        return self._tiles.method
+        return self._schedule.method
 
     def __repr__(self) -> str:
         return f"Evaluator({self.algorithm}, {self.method})"
@@ -190,7 +190,7 @@ class Evaluator:
     def fingerprint(self) -> int:
         """A number that tells what was fed from any other stream: all its columns, in their order."""
         self._flush()
-        return self._tiles.fingerprints(self._state)[1]
+        return self._schedule.fingerprints(self._state)[1]
 
     @property
     def outcomes(self) -> int:
@@ -199,22 +199,22 @@ class Evaluator:
         Unlike `fingerprint`, it is the same for two policies, or two feature maps, that are evaluated on one log.
         """
         self._flush()
-        return self._tiles.fingerprints(self._state)[0]
+        return self._schedule.fingerprints(self._state)[0]
 
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
         """Take in a chunk, or all chunks of a source; each chunk as a whole or, if anything raises, not at all."""
         if isinstance(data, Transitions | Increments):
-            self._take(data)
+            self._collect(data)
             return self
         if getattr(data, "endless", False):
             raise SettingError("this source never ends: say how much, as in source.take(episodes=100), or use until()")
         for chunk in _chunks(data):
-            self._take(chunk)
+            self._collect(chunk)
         return self
 
-    def _take(self, data: Transitions | Increments) -> None:
+    def _collect(self, data: Transitions | Increments) -> None:
         self._flush()
         self._refuse_after_divergence()
         self.algorithm.check(data)
@@ -230,7 +230,7 @@ class Evaluator:
         if isinstance(data, Increments) and self._state.like is not None and data.form() != self._state.like.form():
             raise ShapeError("increments keep to one number of terms, to dense or sparse ones, and to one damping")
         self._check_size(data)
-        self._tiles.take(self._state, data)
+        self._schedule.update(self._state, data)
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
         unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
         if isinstance(data, Transitions) and columns == 1 and unlimited and not self.algorithm.checks_rows:
@@ -255,12 +255,12 @@ class Evaluator:
             self._refuse_after_divergence()
         # A cut is said by `last`; one that is said not to be a cut is out of the ordinary.
         plain = first is None and episode is None and (truncated is None or (truncated is False and last is not True))
-        if plain and self._observed.take(features, reward, next_features, discount, ratio, last, stream):
+        if plain and self._observed.append(features, reward, next_features, discount, ratio, last, stream):
             return
         said = {"first": first, "last": last, "episode": episode, "truncated": truncated}
         row: dict[str, Any] = {name: [flag] for name, flag in said.items() if flag is not None}
         row |= {"features": [features], "rewards": [reward], "next_features": [next_features]}
-        self._take(Transitions(**row, discounts=[discount], ratios=[ratio], stream=[stream]))
+        self._collect(Transitions(**row, discounts=[discount], ratios=[ratio], stream=[stream]))
 
     def until(
         self,
@@ -315,17 +315,17 @@ class Evaluator:
                 now = (
                     target.latest() if hasattr(target, "latest") else target
                 )  # what a source observes, it observes now
-                if self.known(now, **asked, level=level, tuning_time=tuning_time, after=after):
+                if self.is_decided(now, **asked, level=level, tuning_time=tuning_time, after=after):
                     return
                 chunk = next(chunks, None)
                 if chunk is None:
                     return
-                self._take(chunk)
+                self._collect(chunk)
                 yield chunk
 
         return watched()
 
-    def known(
+    def is_decided(
         self,
         target: Any = None,
         *,
@@ -364,7 +364,7 @@ class Evaluator:
         if len(self._observed):
             with uninterrupted():
                 try:
-                    self._tiles.take(self._state, self._observed.chunk())
+                    self._schedule.update(self._state, self._observed.chunk())
                 except DivergenceError:
                     self._observed.clear()
                     raise
@@ -410,15 +410,15 @@ class Evaluator:
         interval, misfit = found.interval, found.misfit
         streams, ratios = self._state.streams, self._state.ratios
         facts: dict[str, Any] = {"estimand": interval.estimand}
-        if hasattr(target, "words"):  # such as the starts that a source has observed
-            facts["starts"] = target.words
+        if hasattr(target, "text"):  # such as the starts that a source has observed
+            facts["starts"] = target.text
         if misfit is not None and np.isfinite(misfit.gap_error) and np.isfinite(misfit.fitted_error):
             facts["features alone"] = _beside(misfit)
         facts |= {
             "algorithm": str(self.algorithm),
             "method": str(self.method),
             "kind": interval.kind,
-            "episodes completed": self.settled().episodes.closed,
+            "episodes completed": self.with_pending().episodes.closed,
             "streams": len(streams),
             "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
         }
@@ -430,13 +430,13 @@ class Evaluator:
             raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")
         whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
         targets = as_targets(target, self.algorithm, self._state.tabular, whole)
-        found = answer(self._tiles, self.settled(), targets, level, kind, tuning_time)
+        found = answer(self._schedule, self.with_pending(), targets, level, kind, tuning_time)
         return found._replace(interval=found.interval.only()) if targets.single else found
 
-    def settled(self) -> EvaluatorState:
+    def with_pending(self) -> EvaluatorState:
         """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
         self._flush()
-        return self._tiles.settled(self._state)
+        return self._schedule.with_pending(self._state)
 
     # Keeping.
 
@@ -536,7 +536,7 @@ def _beside(misfit: Misfit) -> str:
     """What the features alone say, beside the value."""
     error = misfit.gap_error or misfit.fitted_error
     digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 12)) if error > 0 else 4
-    words = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"
-    words += f"; the returns add {misfit.gap:+.{digits}f} ± {misfit.gap_error:.{digits}f}"
+    text = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"
+    text += f"; the returns add {misfit.gap:+.{digits}f} ± {misfit.gap_error:.{digits}f}"
     narrower = misfit.narrower
-    return words + (f"; {narrower:.2f} times narrower, if the features were right" if narrower > 1.005 else "")
+    return text + (f"; {narrower:.2f} times narrower, if the features were right" if narrower > 1.005 else "")

@@ -53,7 +53,7 @@ class Interval:
     standard_error: Any  # float or (k,)
     n: int
     notes: tuple[str, ...] = ()
-    freedom: Any = np.inf  # degrees of freedom of the standard error: float or (k,)
+    df: Any = np.inf  # degrees of freedom of the standard error: float or (k,)
     estimand: str = ""  # what the interval is about
 
     @property
@@ -73,8 +73,8 @@ class Interval:
 
     def __iter__(self) -> Iterator[Interval]:
         for row in self._table().tolist():
-            estimate, lower, upper, error, freedom = row
-            rest = (self.level, self.kind, error, self.n, self.notes, freedom, self.estimand)
+            estimate, lower, upper, error, df = row
+            rest = (self.level, self.kind, error, self.n, self.notes, df, self.estimand)
             yield Interval(estimate, lower, upper, *rest)
 
     def only(self) -> Interval:
@@ -103,7 +103,7 @@ class Interval:
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _table(self) -> Floats:
-        columns = (self.estimate, self.lower, self.upper, self.standard_error, self.freedom)
+        columns = (self.estimate, self.lower, self.upper, self.standard_error, self.df)
         arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(column, np.float64)) for column in columns))
         return np.stack(arrays, axis=1)
 
@@ -131,30 +131,30 @@ def check_level(level: float) -> None:
         raise LevelError(f"level is {short(level)}; it is a probability between 0 and 1, such as 0.95{hint}")
 
 
-def quantile(level: float, freedom: Floats | float = np.inf) -> Floats:
+def quantile(level: float, df: Floats | float = np.inf) -> Floats:
     """Two-sided quantile of the normal law, or of Student's if the degrees of freedom are finite.
 
-    >>> [round(float(quantile(0.95, freedom)), 3) for freedom in (np.inf, 5)]
+    >>> [round(float(quantile(0.95, df)), 3) for df in (np.inf, 5)]
     [1.96, 2.571]
     """
     from scipy.special import ndtri, stdtrit
 
-    freedom = np.asarray(freedom, np.float64)
-    finite = ~np.isinf(freedom)
-    student = stdtrit(np.where(finite, freedom, 1.0), (1 + level) / 2)
-    student = np.where(freedom > 0, student, np.inf)
+    df = np.asarray(df, np.float64)
+    finite = ~np.isinf(df)
+    student = stdtrit(np.where(finite, df, 1.0), (1 + level) / 2)
+    student = np.where(df > 0, student, np.inf)
     return np.where(finite, student, ndtri((1 + level) / 2))[()]
 
 
 def normal(
-    estimate: Floats, standard_error: Floats, level: float, freedom: Floats | float = np.inf
+    estimate: Floats, standard_error: Floats, level: float, df: Floats | float = np.inf
 ) -> tuple[Floats, Floats]:
     """Estimate -+ quantile x standard error.
 
     >>> normal(np.array([0.0]), np.array([1.0]), 0.95)
     (array([-1.95996398]), array([1.95996398]))
     """
-    reach = quantile(level, freedom) * standard_error
+    reach = quantile(level, df) * standard_error
     return estimate - reach, estimate + reach
 
 
@@ -243,18 +243,18 @@ def anytime(interval: Interval, grown: float) -> Interval:
     """
     level, x = interval.level, tightest(interval.level)
     least = _boundary(x, level)
-    return _widened(interval, _boundary(x * grown, level) * _student(least, interval.freedom) / least, "anytime")
+    return _widened(interval, _boundary(x * grown, level) * _student(least, interval.df) / least, "anytime")
 
 
 def _boundary(x: float, level: float) -> float:
     return float(np.sqrt((1 + 1 / x) * np.log((1 + x) / (1 - level) ** 2))) if x > 0 else np.inf
 
 
-def _student(reach: float, freedom: Floats | float) -> Floats:
+def _student(reach: float, df: Floats | float) -> Floats:
     """Student's quantile at the level at which the normal one is `reach`."""
     from scipy.special import erf
 
-    return quantile(float(erf(reach / np.sqrt(2))), freedom)
+    return quantile(float(erf(reach / np.sqrt(2))), df)
 
 
 def simultaneous(interval: Interval, scores: Floats) -> Interval:
@@ -276,7 +276,7 @@ def simultaneous(interval: Interval, scores: Floats) -> Interval:
     largest = float(
         np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level, method="weibull")
     )  # as percentile
-    return _widened(interval, _student(max(largest, float(quantile(interval.level))), interval.freedom), "simultaneous")
+    return _widened(interval, _student(max(largest, float(quantile(interval.level))), interval.df), "simultaneous")
 
 
 def correlated_scores(correlations: Sequence[Floats]) -> Floats:

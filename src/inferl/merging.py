@@ -47,7 +47,7 @@ def merge(*evaluators: Evaluator) -> Evaluator:
     filled = [evaluator for evaluator in evaluators if evaluator.n] or [first]
     if len(filled) == 1:
         return filled[0].copy()
-    parts = [evaluator.settled() for evaluator in filled]
+    parts = [evaluator.with_pending() for evaluator in filled]
     if len({(part.tabular, part.ratios_ndim) for part in parts}) > 1:
         raise SettingError("some have row numbers of a table or one column of ratios, others vectors or several")
     merged = filled[0].copy()
@@ -94,10 +94,10 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
         expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
     joined = shards[0].copy()
     total = sum(cast(OnlineBootstrap, method).n_replicas for method in methods)
-    joined._tiles = replace(joined._tiles, method=replace(cast(OnlineBootstrap, methods[0]), n_replicas=total))
+    joined._schedule = replace(joined._schedule, method=replace(cast(OnlineBootstrap, methods[0]), n_replicas=total))
     joined._state.method = concatenate_states([cast(BootstrapState, shard._state.method) for shard in shards])
     return joined
 
 
 def _row_zero(shard: Evaluator) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.asarray(cast(BootstrapState, shard.settled().method).iterate[:, 0])
+    return np.asarray(cast(BootstrapState, shard.with_pending().method).iterate[:, 0])

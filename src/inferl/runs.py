@@ -139,7 +139,7 @@ class Run:
 
     def known(self, width: float | None, lower_above: float | None) -> bool:
         """Say whether the anytime interval is as narrow, or as high, as asked."""
-        return self.evaluator.known(self._along(), width=width, lower_above=lower_above, level=self.level)
+        return self.evaluator.is_decided(self._along(), width=width, lower_above=lower_above, level=self.level)
 
     def differences(self) -> Interval | None:
         """Return each policy's value minus that of the first, from the same data; None for a single policy."""
@@ -154,7 +154,7 @@ class Run:
     def report(self) -> Report:
         """Return the interval with all checks; it says what the target is."""
         report = self.evaluator.report(self._along(), self.level, self.kind)
-        meaning = self.starts.words if self._at_start() else f"target {self.target}"
+        meaning = self.starts.text if self._at_start() else f"target {self.target}"
         if isinstance(self.evaluator.algorithm, AverageReward):
             meaning = "all steps"
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
@@ -162,7 +162,7 @@ class Run:
 
     def levels(self) -> Levels | None:
         """Return how much noise blocks of 1, 2, 4, ... steps show along the target; None if no such blocks are kept."""
-        evaluator, state = self.evaluator, self.evaluator.settled()
+        evaluator, state = self.evaluator, self.evaluator.with_pending()
         beside = isinstance(evaluator.method, OnlineBootstrap)  # its companion keeps the blocks
         sums = state.companion if beside else state.method
         method = LeastSquares() if beside else evaluator.method

@@ -1,1 +1,3 @@
 """The contracts of algorithms, methods, sources and backends, for classes of your own."""
+
+__all__: list[str] = []

@@ -72,7 +72,7 @@ class Pong:
         step_size = inferl.Polynomial(self.initials[SCALINGS.index(scaling)], self.decay, self.cap)
         seed = self.seed + number
         printed = inferl.OnlineBootstrap.as_printed(self.printed_initial, self.n_replicas, seed)
-        blocks = inferl.Multipliers(clock=inferl.Blocks())
+        blocks = inferl.Multipliers(clock=inferl.BlockClock())
         return {
             "bootstrap": inferl.OnlineBootstrap(step_size, self.n_replicas, seed=seed),
             "bootstrap, blocks": inferl.OnlineBootstrap(step_size, self.n_replicas, blocks, seed=seed, companion=False),

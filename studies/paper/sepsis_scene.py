@@ -100,7 +100,9 @@ def components() -> Floats:
     The scale changes neither the fixed point's values nor the MSPBE.
     """
     most = np.array(sepsis.LEVELS) - 1
-    return inferl.WithIntercept(inferl.Scaled(np.zeros(8), most))(sepsis.decode(np.arange(sepsis.N_STATES)))
+    return inferl.features.WithIntercept(inferl.features.Scaled(np.zeros(8), most))(
+        sepsis.decode(np.arange(sepsis.N_STATES))
+    )
 
 
 def factors() -> Floats:

@@ -36,7 +36,7 @@ LAKE_STEPS = 260_000  # 2000 episodes of 86 steps on average, and room
 LAKE_MERGED = 1000
 RING_MERGED = (10_000, 100_000)
 
-IN_BLOCKS = inferl.Multipliers("two-point", inferl.Blocks(4, 0.5))
+IN_BLOCKS = inferl.Multipliers("two-point", inferl.BlockClock(4, 0.5))
 BOOTSTRAPS = {
     "bootstrap": inferl.OnlineBootstrap(inferl.Polynomial(5, decay=0.65)),
     "bootstrap, blocks": inferl.OnlineBootstrap(inferl.Polynomial(5, decay=0.65), multipliers=IN_BLOCKS),

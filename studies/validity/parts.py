@@ -26,7 +26,7 @@ from studies.validity.study import Result
 LEVEL = 0.95
 LONG_BOOTSTRAP = "ring 20/4, lazy"  # followed to its end by the bootstraps too
 
-IN_BLOCKS = inferl.Multipliers("two-point", inferl.Blocks(4, 0.5))
+IN_BLOCKS = inferl.Multipliers("two-point", inferl.BlockClock(4, 0.5))
 
 # Where anytime intervals are looked at: from t0 on, which is in trusted territory, 100 times until 100 t0.
 ANYTIME = {
@@ -82,7 +82,7 @@ def fired(evaluator: inferl.Evaluator, rows: Floats) -> list[list[str]]:
 def of_single_steps(evaluator: inferl.Evaluator, rows: Floats) -> Interval:
     """What `LeastSquares("none")` says; it keeps the same sums, and reads level 0."""
     method = inferl.LeastSquares("none")
-    return method.interval(method.read(cast(LeastSquaresState, evaluator.settled().method), rows), LEVEL)
+    return method.interval(method.read(cast(LeastSquaresState, evaluator.with_pending().method), rows), LEVEL)
 
 
 def solved(name: str, numbers: range, seed: int, longest: int) -> Result:

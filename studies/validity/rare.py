@@ -30,7 +30,7 @@ SIZES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "lognormal": lambda rng, k: rng.lognormal(size=k),
 }
 MEANS = {"equal": 1.0, "exponential": 1.0, "lognormal": float(np.exp(0.5))}
-DECISIVE = ((0, 2), (2, 5), (5, np.inf))
+VARIANCE_ESS = ((0, 2), (2, 5), (5, np.inf))
 
 
 def one_job(job: list[Any]) -> Result:
@@ -50,9 +50,9 @@ def reward_runs(first: int, last: int, seed: int) -> Result:
             here = np.zeros(STEPS, np.int64)
             report = inferl.Evaluator(inferl.TD(1)).update(inferl.Transitions(here, rewards, here, 0.0)).report(0)
             (rarity,) = (check for check in report.checks if check.name == "rarity")
-            decisive = -1.0 if rarity.value is None else float(rarity.value)  # none came, and nothing is known
+            variance_ess = -1.0 if rarity.value is None else float(rarity.value)  # none came, and nothing is known
             held = MEANS[name] * EXPECTED / STEPS in report.interval
-            columns.setdefault(name, []).append([decisive, held])
+            columns.setdefault(name, []).append([variance_ess, held])
     return columns
 
 
@@ -94,9 +94,9 @@ def cells(results: list[Result]) -> Iterator[dict[str, Any]]:
 def reward_cells(results: list[Result]) -> Iterator[dict[str, Any]]:
     """Runs, and runs that held, for each kind of sizes and range of decisive steps."""
     for name in SIZES:
-        decisive, held = np.array([run for result in results for run in result[name]]).T
-        for least, most in DECISIVE:
-            those = (decisive >= least) & (decisive < most)
+        variance_ess, held = np.array([run for result in results for run in result[name]]).T
+        for least, most in VARIANCE_ESS:
+            those = (variance_ess >= least) & (variance_ess < most)
             labels = {"sizes": name, "at least": least, "below": None if most == np.inf else most}
             yield labels | {"runs": int(those.sum()), "held": int(held[those].sum())}
 

@@ -20,9 +20,9 @@ import inferl
 from inferl.data.arrays import Floats
 from inferl.interval import quantile
 from inferl.methods.least_squares import LeastSquaresState
-from inferl.variance import first_epoch as kept_rows
+from inferl.variance import first_epoch as first_epoch
 from inferl.variance.batch_means import Levels
-from inferl.variance.kurtosis import fewer_degrees
+from inferl.variance.kurtosis import reduced_df
 from inferl.variance.long_run import FEWEST_USED
 from studies.validity.problems import PROBLEMS, problem
 from studies.validity.study import Result, options, provenance, repeat, write_results
@@ -57,29 +57,29 @@ class Rule:
         words += [f"{self.fewest} degrees of freedom"] * (self.fewest != FEWEST_USED) + ["rare scores"] * self.rare
         return ", ".join(words)
 
-    def shares(self, rate: Floats, freedom: Floats) -> list[float]:
+    def shares(self, rate: Floats, df: Floats) -> list[float]:
         """How far growth is believed to have ended at each level."""
-        used = max(int(np.sum(freedom >= self.fewest)), 1)
+        used = max(int(np.sum(df >= self.fewest)), 1)
         shares, left = [0.0] * used, 1.0
         for level in range(used):
-            shares[level] = left * self.ended(rate, freedom, level, used)
+            shares[level] = left * self.ended(rate, df, level, used)
             left -= shares[level]
         return shares
 
-    def ended(self, rate: Floats, freedom: Floats, level: int, used: int) -> float:
+    def ended(self, rate: Floats, df: Floats, level: int, used: int) -> float:
         differs = 0.0
         for above in range(level + 1, used):
             ratio = rate[above] / rate[level] if rate[level] > 0 else np.inf if rate[above] > 0 else 1.0
-            error, rise = np.sqrt(2 / (freedom[above] + 1)), np.log(max(ratio, 1e-300))
+            error, rise = np.sqrt(2 / (df[above] + 1)), np.log(max(ratio, 1e-300))
             fall = {"plain": 1 - ratio, "logarithms": -rise, "never": 0.0}[self.falls]
             differs = max(differs, rise / error, fall / error)
         if self.noise == self.change:
             return float(differs <= self.noise)
         return float(np.clip((self.change - differs) / (self.change - self.noise), 0.0, 1.0))
 
-    def read(self, rate: Floats, freedom: Floats) -> tuple[float, float]:
+    def read(self, rate: Floats, df: Floats) -> tuple[float, float]:
         """The variance rate and its degrees of freedom."""
-        shares = self.shares(rate, freedom)
+        shares = self.shares(rate, df)
         used = len(shares)
         shares[-1] += 1 - sum(shares)
         coefficients = np.zeros((used, used))  # of the rates, in the answer of those who stop at a level
@@ -93,18 +93,18 @@ class Rule:
         answers = coefficients @ v
         variance = float(np.dot(shares, answers))
         lower = np.minimum.outer(np.arange(used), np.arange(used))
-        covariance = np.outer(v, v) * (2 / np.maximum(freedom[:used], 1))[lower]
+        covariance = np.outer(v, v) * (2 / np.maximum(df[:used], 1))[lower]
         together = shares @ coefficients
         doubt = together @ covariance @ together + np.dot(shares, (answers - variance) ** 2)
         return variance, max(2 * variance**2 / doubt, 1.0) if doubt > 0 else 1.0
 
-    def reach(self, levels: Levels, decisive: Floats, n: int) -> Floats:
+    def reach(self, levels: Levels, variance_ess: Floats, n: int) -> Floats:
         """Half the width for each target."""
-        half = np.full(len(decisive), np.inf)
-        for target in range(len(decisive)):
-            variance, freedom = self.read(levels.rate[:, target], levels.freedom)
-            degrees = np.array(freedom)
-            degrees = fewer_degrees(degrees, decisive[target]) if self.rare else degrees
+        half = np.full(len(variance_ess), np.inf)
+        for target in range(len(variance_ess)):
+            variance, df = self.read(levels.rate[:, target], levels.df)
+            degrees = np.array(df)
+            degrees = reduced_df(degrees, variance_ess[target]) if self.rare else degrees
             half[target] = quantile(LEVEL, degrees) * np.sqrt(variance / n)
         return half
 
@@ -133,11 +133,11 @@ FORGETFUL = f"{CHOSEN}; rows of the first epoch not kept"
 @contextmanager
 def keeping(rows: int) -> Iterator[None]:
     """Let least squares keep so many rows."""
-    usual, kept_rows.MOST_KEPT = kept_rows.MOST_KEPT, rows
+    usual, first_epoch.MOST_KEPT = first_epoch.MOST_KEPT, rows
     try:
         yield
     finally:
-        kept_rows.MOST_KEPT = usual
+        first_epoch.MOST_KEPT = usual
 
 
 def one_job(job: list[Any]) -> Result:
@@ -152,9 +152,9 @@ def one_job(job: list[Any]) -> Result:
         usual, forgetful = inferl.Evaluator(asked.algorithm), inferl.Evaluator(asked.algorithm)
         for n in lengths:
             usual.update(data[start:n])
-            reading = inferl.LeastSquares().read(cast(LeastSquaresState, usual.settled().method), asked.rows)
+            reading = inferl.LeastSquares().read(cast(LeastSquaresState, usual.with_pending().method), asked.rows)
             assert reading.levels is not None
-            found = {str(rule): rule.reach(reading.levels, reading.decisive, n) for rule in RULES}
+            found = {str(rule): rule.reach(reading.levels, reading.variance_ess, n) for rule in RULES}
             with keeping(0):
                 interval = forgetful.update(data[start:n]).interval(asked.rows, LEVEL)
             start = n

@@ -183,10 +183,10 @@ def simulator(name: str, episodes: int) -> Simulator:
 def cartpole(name: str) -> list[ValueProblem]:
     high = np.array([2.4, 3.0, ANGLE, 3.0])  # velocities beyond 3 are rare
     sets: dict[str, Features] = {
-        "linear": inferl.WithIntercept(inferl.Scaled(-high, high)),
-        "Fourier 1": inferl.Fourier(-high, high, 1),
-        "Fourier 2": inferl.Fourier(-high, high, 2),
-        "tiles": inferl.Tiles(-high, high, tilings=2, tiles=3),
+        "linear": inferl.features.WithIntercept(inferl.features.Scaled(-high, high)),
+        "Fourier 1": inferl.features.Fourier(-high, high, 1),
+        "Fourier 2": inferl.features.Fourier(-high, high, 2),
+        "tiles": inferl.features.TileCoding(-high, high, tilings=2, tiles=3),
     }
     _, _, limited = dynamics(name)
     wanted = ("linear", "Fourier 1") if limited else tuple(sets)
@@ -198,7 +198,10 @@ def cartpole(name: str) -> list[ValueProblem]:
 
 def acrobot() -> list[ValueProblem]:
     high = np.array([1.0, 1.0, 1.0, 1.0, 4 * np.pi, 9 * np.pi])
-    linear, fourier = inferl.WithIntercept(inferl.Scaled(-high, high)), inferl.Fourier(-high, high, 1)
+    linear, fourier = (
+        inferl.features.WithIntercept(inferl.features.Scaled(-high, high)),
+        inferl.features.Fourier(-high, high, 1),
+    )
     features: dict[str, Any] = {
         "linear": (7, lambda states: linear(acrobot_seen(states))),
         "Fourier 1": (64, lambda states: fourier(acrobot_seen(states))),

@@ -206,12 +206,12 @@ def expected_increment(algorithm: Algorithm, problem: Problem) -> tuple[Floats, 
         mean = {}
         for name, value in carry.items():  # what arrives in each state, averaged over where it came from
             total = np.zeros((4, *value.shape[1:]))
-            mass = np.zeros(4)
+            weight_sum = np.zeros(4)
             going = s_next >= 0
             np.add.at(total, s_next[going], value[going] * weight[going].reshape(-1, *[1] * (value.ndim - 1)))
-            np.add.at(mass, s_next[going], weight[going])
-            mass = np.maximum(mass, 1e-300).reshape(-1, *[1] * (value.ndim - 1))
-            mean[name] = (total / mass)[s]
+            np.add.at(weight_sum, s_next[going], weight[going])
+            weight_sum = np.maximum(weight_sum, 1e-300).reshape(-1, *[1] * (value.ndim - 1))
+            mean[name] = (total / weight_sum)[s]
         carry = mean
     a = np.einsum("t,tpq->pq", weight, increments.matrix())
     b = np.einsum("t,tp->p", weight, increments.vector())

@@ -117,7 +117,7 @@ def test_the_short_form_is_the_terms_written_out(tabular: bool, trace: float) ->
     for state, rows in zip(states, (short, long), strict=True):
         method._make_room(state, rows)  # type: ignore[arg-type]
         state.sums.add(state.coordinates.relabelled(rows))  # type: ignore[arg-type]
-        place = state.coordinates.place
+        place = state.coordinates.index
         matrix, vector = state.sums.total()
         found.append((matrix[np.ix_(place, place)], vector[place]))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-10, atol=1e-10)
@@ -211,7 +211,7 @@ def test_merged_halves_agree_with_the_whole() -> None:
         one, other = merged.interval(name), whole.interval(name)
         assert one.estimate == pytest.approx(other.estimate, rel=1e-9)
         assert one.standard_error == pytest.approx(other.standard_error, rel=0.05)
-    assert merged.settled().episodes.closed == whole.settled().episodes.closed
+    assert merged.with_pending().episodes.closed == whole.with_pending().episodes.closed
 
 
 def test_two_policies_on_one_log() -> None:
@@ -336,7 +336,7 @@ def test_a_known_start_may_be_the_observed_one() -> None:
     data = walk(1000, 21)
     evaluator = Evaluator(DoublyRobust(D)).update(data)
     _, steps = Streams().place(data)
-    starts = Starts().taking(data.features[steps.first])
+    starts = Starts().updated(data.features[steps.first])
     assert evaluator.estimate(("value", starts)) == pytest.approx(evaluator.estimate(), rel=1e-9)
     assert evaluator.estimate(("value", np.asarray(starts))) == pytest.approx(evaluator.estimate(), rel=1e-9)
     assert evaluator.interval(("value", np.eye(D))).estimate.shape == (D,)
@@ -363,7 +363,7 @@ def test_steps_that_a_limit_ends_are_the_last() -> None:
     zero = np.zeros(100, int)
     chunk = Transitions(zero, np.ones(100), zero, 0.9, truncated=np.arange(100) % 10 == 9)
     assert evaluator.episodes == Evaluator(DoublyRobust(1)).update(chunk).episodes == 10
-    assert evaluator.settled().episodes.cut == 10
+    assert evaluator.with_pending().episodes.cut == 10
 
 
 def test_what_the_offline_bootstrap_and_merge_refuse() -> None:

@@ -189,10 +189,10 @@ def test_notes_of_weights_by_hand() -> None:
     (note,) = weight_notes(np.r_[np.full(99, 50 / 99), 50.0])
     variance = 99 * (50 / 99 - 1) ** 2 + 49**2
     fourth = 99 * (50 / 99 - 1) ** 4 + 49**4
-    decisive = variance**2 / (fourth - 3 * variance**2 / 100)
+    variance_ess = variance**2 / (fourth - 3 * variance**2 / 100)
     effective = 100**2 / (99 * (50 / 99) ** 2 + 50**2)
     assert note.startswith(
-        f"ratio tails: the variance of the weights rests on about {decisive:.1f} of 100 episodes "
+        f"ratio tails: the variance of the weights rests on about {variance_ess:.1f} of 100 episodes "
         f"(effective sample size {effective:.0f})"
     )
     assert "DoublyRobust" in note

@@ -168,7 +168,9 @@ def test_a_time_limit_makes_no_bias() -> None:
 
 def test_without_any_end_there_is_nothing_to_say() -> None:
     pendulum = gymnasium.make("Pendulum-v1", max_episode_steps=20)
-    source = inferl.sources.rollout(pendulum, lambda _: np.zeros(1), inferl.Scaled([-1, -1, -8], [1, 1, 8]), 0.9)
+    source = inferl.sources.rollout(
+        pendulum, lambda _: np.zeros(1), inferl.features.Scaled([-1, -1, -8], [1, 1, 8]), 0.9
+    )
     with pytest.raises(DataError, match=r"5 were cut off, .*time_limit='ends'.* Evaluator"):
         monte_carlo(source.take(episodes=5))
 

@@ -25,7 +25,9 @@ def by_hand(episodes: int, seed: int, level: float) -> tuple[list[str], list[boo
     env = gymnasium.make("FrozenLake-v1", map_name="8x8", max_episode_steps=100_000)
     lake = FiniteMDP.from_toy_text(env)
     policy = lake.optimal_policy(0.99)
-    chunks = list(inferl.sources.rollout(env, policy, inferl.OneHot(64), 0.99, seed=seed).take(episodes=episodes))
+    chunks = list(
+        inferl.sources.rollout(env, policy, inferl.features.OneHot(64), 0.99, seed=seed).take(episodes=episodes)
+    )
     whole = inferl.Transitions.join(chunks)
     quarter = np.arange(64) // 32 * 2 + np.arange(64) % 8 // 4
     tiles = inferl.Transitions(

@@ -53,7 +53,7 @@ def test_for_machines(runs: tuple[str, str]) -> None:
     found = json.loads(compare(*runs, "--json", "--level", "0.9").stdout)
     expected = difference(Run.load(runs[0]), Run.load(runs[1]), 0.9)
     assert found["estimate"] == expected.estimate
-    assert (found["level"], found["freedom"]) == (0.9, expected.freedom)
+    assert (found["level"], found["df"]) == (0.9, expected.df)
     assert abs(found["estimate"] + 10) < 5 * found["standard_error"]  # a false alarm with probability 1e-6
 
 

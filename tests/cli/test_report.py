@@ -95,7 +95,7 @@ def test_checks_have_lights_and_remedies(folder: Path) -> None:
     assert len(items) == len(report.checks) == 9
     colours = {"passed": "green", "failed": "red", "not available": "amber"}
     for item, check in zip(items, report.checks, strict=True):
-        assert check.words in item.text
+        assert check.message in item.text
         assert check.name in item.text
         assert item.attributes["class"] == colours[check.status]
         assert check.failed == ("What to do:" in item.text)

@@ -49,7 +49,7 @@ def test_a_policy_and_features_of_one_s_own(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "my_world.py").write_text(
         "import numpy as np, inferl\n"
         "def act(pole):\n    return int(pole[2] > 0)\n"
-        "shape = inferl.Function(lambda pole: np.asarray(pole, float)[..., 2:], 2)\n"
+        "shape = inferl.features.Function(lambda pole: np.asarray(pole, float)[..., 2:], 2)\n"
     )
     text = rollout("CartPole-v1", "--policy", "my_world:act", "--features", "my_world:shape", "--episodes", "5").stdout
     assert "TD(dimension=2, trace=0.0)" in text

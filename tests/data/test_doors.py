@@ -191,11 +191,11 @@ def test_a_subclass_does_what_its_parent_does(name: str, method: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["TD", "EmphaticTD", "NStepTD", "GTD2", "DoublyRobust", "AverageReward", "Linear"])
-@pytest.mark.parametrize("wrong", [inferl.OneHot(16), 2.0, "2", None, True, [2], np.zeros(2), 0, -1])
+@pytest.mark.parametrize("wrong", [inferl.features.OneHot(16), 2.0, "2", None, True, [2], np.zeros(2), 0, -1])
 def test_an_algorithm_takes_the_number_of_features(name: str, wrong: Any) -> None:
     with pytest.raises(SettingError, match="feature") as caught:
         getattr(inferl, name)(wrong)
-    assert ("dimension" in str(caught.value)) == isinstance(wrong, inferl.OneHot)
+    assert ("dimension" in str(caught.value)) == isinstance(wrong, inferl.features.OneHot)
 
 
 def test_settings_of_another_kind_are_refused() -> None:
@@ -209,11 +209,11 @@ def test_settings_of_another_kind_are_refused() -> None:
         lambda: inferl.Stack(inferl.TD(2), 2),  # type: ignore[arg-type]
         lambda: inferl.Stack(),
         lambda: inferl.DoublyRobust(2, start="here"),
-        lambda: inferl.OneHot("many"),  # type: ignore[arg-type]
-        lambda: inferl.WithIntercept(lambda observation: observation),  # type: ignore[arg-type]
-        lambda: inferl.Function("f", 2),  # type: ignore[arg-type]
+        lambda: inferl.features.OneHot("many"),  # type: ignore[arg-type]
+        lambda: inferl.features.WithIntercept(lambda observation: observation),  # type: ignore[arg-type]
+        lambda: inferl.features.Function("f", 2),  # type: ignore[arg-type]
         lambda: inferl.policies.epsilon_greedy([[1.0]], "a little", 1),  # type: ignore[arg-type]
-        lambda: inferl.Network(7),
+        lambda: inferl.features.Network(7),
     ]
     for call in wrong:
         with pytest.raises(SettingError):
@@ -355,7 +355,7 @@ def test_what_is_no_action_is_refused_by_name(returned: Any, said: str) -> None:
 
 def test_continuous_actions_have_the_shape_of_their_space() -> None:
     env = gymnasium.make("Pendulum-v1")
-    features = inferl.Function(lambda x: np.asarray(x, float), 3)
+    features = inferl.features.Function(lambda x: np.asarray(x, float), 3)
     for sound in (np.zeros(1), [0.0], np.zeros(1, np.float32)):
         source = inferl.sources.rollout(env, lambda _, sound=sound: sound, features, discount=0.9)
         assert len(next(source.take(steps=5))) == 5
@@ -374,9 +374,9 @@ def test_tensors_are_no_actions_and_tuples_no_features() -> None:
 
     Extractor = type("Extractor", (torch.nn.Linear,), {"forward": lambda self, observations: (observations, None)})
     with pytest.raises(SettingError, match="Extractor returned a tuple"):
-        inferl.Network(Extractor(4, 2))(np.zeros(4))
+        inferl.features.Network(Extractor(4, 2))(np.zeros(4))
     with pytest.raises(ShapeError, match="Linear cannot take"):
-        inferl.Network(torch.nn.Linear(4, 2))(np.zeros(3))
+        inferl.features.Network(torch.nn.Linear(4, 2))(np.zeros(3))
 
 
 # Numbers that no computer holds.

@@ -22,7 +22,7 @@ from inferl.data.streams import Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
 from inferl.engine import Draws, _native, native, reference
-from inferl.engine.multipliers import Blocks, Multipliers
+from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.step_sizes import Polynomial
 
@@ -86,14 +86,14 @@ def folded(
 ) -> tuple[Floats, Floats, Floats]:
     increments, clock, _ = algorithm.increments(random_steps(rows, algorithm.n_features, tabular), {})
     rng = np.random.default_rng(1)
-    iterate, lag = rng.normal(size=(2, algorithm.n_parameters, columns))
+    iterate, average_offset = rng.normal(size=(2, algorithm.n_parameters, columns))
     n = len(increments)
     multipliers = Multipliers(law, "step")
     tick = multipliers.ticks(clock) + 2**33
     draws = Draws(multipliers, 0xABCDEF0123456789, first_replica, tick, clock.stream)
-    step_size, mass = np.linspace(0.3, 0.02, n), np.arange(float(n))
-    largest = fold(iterate, lag, increments, step_size, mass, draws, threads)
-    return iterate, lag, largest
+    step_size, weight_sum = np.linspace(0.3, 0.02, n), np.arange(float(n))
+    largest = fold(iterate, average_offset, increments, step_size, weight_sum, draws, threads)
+    return iterate, average_offset, largest
 
 
 def assert_close(x: Floats, y: Floats) -> None:
@@ -133,11 +133,11 @@ def test_threads_and_shards_change_no_bit(instruction_set: str, name: str) -> No
     increments, clock, _ = algorithm.increments(random_steps(150, algorithm.n_features, tabular), {})
     rows = {}
     for first in (5, 29):
-        iterate, lag = np.zeros((2, algorithm.n_parameters, 50))
+        iterate, average_offset = np.zeros((2, algorithm.n_parameters, 50))
         draws = Draws(Multipliers(), 3, first, clock.step, clock.stream)
-        step_size, mass = np.linspace(0.3, 0.02, len(increments)), np.arange(float(len(increments)))
-        native.fold(iterate, lag, increments, step_size, mass, draws)
-        rows[first] = np.concatenate([iterate[:, 40 - first + 1], lag[:, 40 - first + 1]]).tobytes()
+        step_size, weight_sum = np.linspace(0.3, 0.02, len(increments)), np.arange(float(len(increments)))
+        native.fold(iterate, average_offset, increments, step_size, weight_sum, draws)
+        rows[first] = np.concatenate([iterate[:, 40 - first + 1], average_offset[:, 40 - first + 1]]).tobytes()
     assert rows[5] == rows[29]
 
 
@@ -154,15 +154,15 @@ def test_a_table_longer_than_a_tile_is_cut_anywhere(instruction_set: str, n_repl
         assert_same_bits(whole, evaluated(algorithm, method, data, range(1, 1000, 7)))
 
 
-@pytest.mark.parametrize("clock", ["step", "episode", Blocks(2, 0.5)])
-def test_ticks_that_stay_give_the_same_multiplier(instruction_set: str, clock: str | Blocks) -> None:
+@pytest.mark.parametrize("clock", ["step", "episode", BlockClock(2, 0.5)])
+def test_ticks_that_stay_give_the_same_multiplier(instruction_set: str, clock: str | BlockClock) -> None:
     increments, place, _ = TD(7).increments(random_steps(150, 7, False), {})
     multipliers = Multipliers("exponential", clock)
     results = []
     for fold in (native.fold, reference.fold):
-        iterate, lag = np.zeros((2, 7, 9))
+        iterate, average_offset = np.zeros((2, 7, 9))
         draws = Draws(multipliers, 1, 0, multipliers.ticks(place), place.stream)
-        fold(iterate, lag, increments, np.full(150, 0.1), np.arange(150.0), draws)
+        fold(iterate, average_offset, increments, np.full(150, 0.1), np.arange(150.0), draws)
         results.append(iterate)
     assert_close(*results)
 
@@ -175,16 +175,16 @@ def test_general_terms_with_damping(instruction_set: str) -> None:
     damped = Increments(increments.u, increments.v, increments.c, np.array([0.0, 0.5, 2.0]), increments.scale)
     results = []
     for fold in (native.fold, reference.fold):
-        iterate, lag = np.zeros((2, 3, 9))
+        iterate, average_offset = np.zeros((2, 3, 9))
         fold(
             iterate,
-            lag,
+            average_offset,
             damped,
             np.full(100, 0.1),
             np.arange(100.0),
             Draws(Multipliers(), 1, 0, clock.step, clock.stream),
         )
-        results.append(np.concatenate([iterate, lag]))
+        results.append(np.concatenate([iterate, average_offset]))
     assert_close(*results)
 
 
@@ -192,10 +192,10 @@ def test_what_is_not_finite_is_noted(instruction_set: str) -> None:
     for tabular in (False, True):
         increments, clock, _ = TD(7).increments(random_steps(128, 7, tabular), {})
         for poison in (np.nan, np.inf, -np.inf):
-            iterate, lag = np.zeros((2, 7, 9))
+            iterate, average_offset = np.zeros((2, 7, 9))
             iterate[:, 4] = poison
             draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
-            largest = native.fold(iterate, lag, increments, np.full(128, 0.1), np.arange(128.0), draws)
+            largest = native.fold(iterate, average_offset, increments, np.full(128, 0.1), np.arange(128.0), draws)
             assert np.isinf(largest[:, 4]).all()
             assert np.isfinite(np.delete(largest, 4, axis=1)).all()
 
@@ -210,9 +210,9 @@ def test_resamples_walk_alike(instruction_set: str, name: str) -> None:
     limit = np.where(rng.random(len(increments)) < 0.5, np.inf, 0.05)
     results = []
     for walk in (native.walk, reference.walk):
-        iterate, lag = np.random.default_rng(3).normal(size=(2, 7, algorithm.n_parameters))
-        walk(iterate, lag, increments, rows, lengths, np.linspace(0.3, 0.02, 120), np.arange(120.0), limit)
-        results.append(np.stack([iterate, lag]))
+        iterate, average_offset = np.random.default_rng(3).normal(size=(2, 7, algorithm.n_parameters))
+        walk(iterate, average_offset, increments, rows, lengths, np.linspace(0.3, 0.02, 120), np.arange(120.0), limit)
+        results.append(np.stack([iterate, average_offset]))
     assert_close(*results)
 
 
@@ -260,16 +260,16 @@ def test_entries_add_up_alike(n_short: int, m: int) -> None:
 
 
 def test_bad_shapes_are_refused_not_followed() -> None:
-    iterate, lag = np.zeros((2, 7, 9))
+    iterate, average_offset = np.zeros((2, 7, 9))
     increments, clock, _ = TD(7).increments(random_steps(10, 7, True), {})
     short = Draws(Multipliers(), 1, 0, clock.step[:5], clock.stream[:5])
     with pytest.raises(ValueError, match=MISFIT):
-        native.fold(iterate, lag, increments, np.full(10, 0.1), np.arange(10.0), short)
+        native.fold(iterate, average_offset, increments, np.full(10, 0.1), np.arange(10.0), short)
     assert isinstance(increments.u, Sparse)
     outside = replace(increments, u=Sparse(increments.u.index + 100, increments.u.value, 7))
     draws = Draws(Multipliers(), 1, 0, clock.step, clock.stream)
     with pytest.raises(ValueError, match=MISFIT):
-        native.fold(iterate, lag, outside, np.full(10, 0.1), np.arange(10.0), draws)
+        native.fold(iterate, average_offset, outside, np.full(10, 0.1), np.arange(10.0), draws)
     walkers, steps = np.zeros((3, 7)), np.full(5, 0.1)
     for rows, lengths in ((10, 5), (-1, 5), (0, 6)):  # a row that is not there, a step that is not there
         places = (np.full((3, 5), rows), np.full(3, lengths))

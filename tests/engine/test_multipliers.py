@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock
-from inferl.engine.multipliers import LAWS, LAYOUT, Blocks, Multipliers
+from inferl.engine.multipliers import LAWS, LAYOUT, BlockClock, Multipliers
 from inferl.errors import SettingError
 
 SEEDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, 2**64 - 1])
@@ -145,30 +145,30 @@ def test_ranges() -> None:
 
 
 def test_blocks_of_four_times_the_root() -> None:
-    """Block k of Blocks(4, 0.5) is 4 k^2 <= n < 4 (k + 1)^2: its length 8 k + 4 is about 4 sqrt(n)."""
+    """Block k of BlockClock(4, 0.5) is 4 k^2 <= n < 4 (k + 1)^2: its length 8 k + 4 is about 4 sqrt(n)."""
     n = np.arange(1, 4 * 60**2)
-    assert Blocks(4, 0.5).tick(n).tolist() == [math.isqrt(i) // 2 for i in n.tolist()]
+    assert BlockClock(4, 0.5).tick(n).tolist() == [math.isqrt(i) // 2 for i in n.tolist()]
 
 
 @given(k=st.integers(1, 2**24))
 def test_block_borders_far_out(k: int) -> None:
     border = np.array([4 * k * k - 1, 4 * k * k])
-    assert Blocks(4, 0.5).tick(border).tolist() == [k - 1, k]
+    assert BlockClock(4, 0.5).tick(border).tolist() == [k - 1, k]
 
 
 @pytest.mark.parametrize("length", [1, 2, 10])
 def test_blocks_without_growth_have_one_length(length: int) -> None:
     n = np.arange(1, 1000)
-    assert np.array_equal(Blocks(length, 0.0).tick(n), n // length)
+    assert np.array_equal(BlockClock(length, 0.0).tick(n), n // length)
 
 
 @given(length=st.floats(0.5, 50), growth=st.floats(0, 0.9))
 def test_block_ticks_never_go_back(length: float, growth: float) -> None:
-    assert (np.diff(Blocks(length, growth).tick(np.arange(1, 3000))) >= 0).all()
+    assert (np.diff(BlockClock(length, growth).tick(np.arange(1, 3000))) >= 0).all()
 
 
 @pytest.mark.parametrize(
-    ("clock", "ticks"), [("step", [11, 12, 13]), ("episode", [4, 4, 5]), (Blocks(4, 0.5), [0, 1, 2])]
+    ("clock", "ticks"), [("step", [11, 12, 13]), ("episode", [4, 4, 5]), (BlockClock(4, 0.5), [0, 1, 2])]
 )
 def test_ticks_of_the_clocks(clock: Any, ticks: list[int]) -> None:
     """Steps count over all streams; blocks within their stream; episodes are those of the stream."""
@@ -187,15 +187,15 @@ def test_ticks_of_the_clocks(clock: Any, ticks: list[int]) -> None:
     ("length", "growth"), [(0, 0.5), (-1, 0.5), (math.nan, 0.5), (math.inf, 0.5), (4, 1), (4, -0.1), (4, math.nan)]
 )
 def test_bad_blocks(length: float, growth: float) -> None:
-    with pytest.raises(SettingError, match="Blocks"):
-        Blocks(length, growth)
+    with pytest.raises(SettingError, match="BlockClock"):
+        BlockClock(length, growth)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"law": "gaussian"}, "no law 'gaussian'.*uniform.*two-point.*exponential"),
-        ({"clock": "day"}, "no clock 'day'.*step.*episode.*Blocks"),
+        ({"clock": "day"}, "no clock 'day'.*step.*episode.*BlockClock"),
         ({"clock": 4}, "no clock 4"),
     ],
 )

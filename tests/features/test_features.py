@@ -19,7 +19,7 @@ from inferl.features import (
     Network,
     OneHot,
     Scaled,
-    Tiles,
+    TileCoding,
     Transform,
     WithIntercept,
     as_features,
@@ -29,7 +29,7 @@ POINTS = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
 
 EVERY: dict[str, Features] = {
     "fourier": Fourier([-1, -1], [1, 1], 3),
-    "tiles": Tiles([-1, -1], [1, 1], tilings=3, tiles=4),
+    "tiles": TileCoding([-1, -1], [1, 1], tilings=3, tiles=4),
     "rbf": RBF(np.random.default_rng(1).normal(size=(7, 2)), [0.5, 2.0]),
     "scaled": Scaled([-1, -2], [1, 2]),
     "scaled rbf": Scaled([-1, -2], [1, 2], RBF([[0, 0], [1, 1]], 0.5)),
@@ -71,12 +71,12 @@ def test_what_is_not_finite_is_named(name: str, bad: float) -> None:
 @pytest.mark.parametrize("name", ["fourier", "tiles", "rbf", "scaled rbf", "intercept"])
 def test_they_print_and_compare(name: str) -> None:
     features = EVERY[name]
-    twin = eval(repr(features), {c.__name__: c for c in (Fourier, Tiles, RBF, Scaled, WithIntercept)})
+    twin = eval(repr(features), {c.__name__: c for c in (Fourier, TileCoding, RBF, Scaled, WithIntercept)})
     assert twin == features
     assert hash(twin) == hash(features)
 
 
-@pytest.mark.parametrize("make", [lambda lo, hi: Fourier(lo, hi, 2), lambda lo, hi: Tiles(lo, hi, 1, 2), Scaled])
+@pytest.mark.parametrize("make", [lambda lo, hi: Fourier(lo, hi, 2), lambda lo, hi: TileCoding(lo, hi, 1, 2), Scaled])
 @pytest.mark.parametrize(
     ("low", "high"),
     [([0, 1], [1, 1]), ([0, 0], [1, np.inf]), ([0, np.nan], 1), ([0, 0], [1, 1, 1]), ("a", 1), ([], [])],
@@ -172,13 +172,13 @@ def test_fourier_of_a_strange_order_is_refused(order: int, columns: int) -> None
 
 
 def test_one_tiling_is_a_plain_grid() -> None:
-    features = Tiles(low=[0, 0], high=[1, 1], tilings=1, tiles=4)
+    features = TileCoding(low=[0, 0], high=[1, 1], tilings=1, tiles=4)
     cells = features([[0.1, 0.1], [0.1, 0.3], [0.3, 0.1], [1.0, 1.0]]).argmax(axis=1)
     assert cells.tolist() == [0, 1, 4, 15]
 
 
 def test_each_tiling_has_one_tile() -> None:
-    features = Tiles(low=[0, -5], high=[1, 5], tilings=5, tiles=3)
+    features = TileCoding(low=[0, -5], high=[1, 5], tilings=5, tiles=3)
     phi = features(np.random.default_rng(0).uniform([0, -5], [1, 5], size=(3000, 2)))
     assert features.dimension == 45
     assert set(np.unique(phi)) == {0.0, 1.0}
@@ -189,7 +189,7 @@ def test_each_tiling_has_one_tile() -> None:
 def test_tilings_are_displaced_by_even_parts() -> None:
     """Along a line, 8 tilings of 4 tiles change at 8 different places within the width of each tile."""
     line = np.linspace(0, 1, 100_001)[:, None]
-    active = Tiles(0, 1, tilings=8, tiles=4)(line)
+    active = TileCoding(0, 1, tilings=8, tiles=4)(line)
     changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) / 100_000
     assert len(changes) == 8 * 3
     assert np.diff(changes) == pytest.approx(1 / 32, abs=2e-5)
@@ -199,7 +199,7 @@ def test_tilings_are_displaced_by_even_parts() -> None:
 @pytest.mark.parametrize(("tilings", "tiles", "columns"), [(0, 2, 1), (2, 0, 1), (8, 10, 8)])
 def test_tiles_of_a_strange_number_are_refused(tilings: int, tiles: int, columns: int) -> None:
     with pytest.raises(SettingError, match=r"tilings|tiles is 0"):
-        Tiles(np.zeros(columns), np.ones(columns), tilings, tiles)
+        TileCoding(np.zeros(columns), np.ones(columns), tilings, tiles)
 
 
 # Radial functions.

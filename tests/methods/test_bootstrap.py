@@ -13,7 +13,7 @@ from inferl.algorithms import GTD2, TD, Algorithm, Field
 from inferl.data.arrays import Floats
 from inferl.data.increments import Transition
 from inferl.data.transitions import Transitions
-from inferl.engine.multipliers import Blocks, Multipliers
+from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.errors import DivergenceError, KindError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.methods.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
@@ -25,10 +25,10 @@ SEED = 0x1234_5678_9ABC  # uses both words of the key
 
 def averages(evaluator: Evaluator) -> Floats:
     """Averages of all rows, (B + 1, p)."""
-    state = evaluator.settled().method
+    state = evaluator.with_pending().method
     assert isinstance(state, BootstrapState)
     assert isinstance(evaluator.method, OnlineBootstrap)
-    return np.asarray((state.iterate - state.lag / evaluator.method.mass(np.array(state.n))).T)
+    return np.asarray((state.iterate - state.average_offset / evaluator.method.weight_sum(np.array(state.n))).T)
 
 
 def plain_steps(data: Transitions, d: int) -> list[reference.Step]:
@@ -143,7 +143,7 @@ def test_effective_blocks_against_their_definition() -> None:
     blocks = EffectiveBlocks()
     for start in range(0, 200, 37):
         rows = slice(start, start + 37)
-        blocks = blocks.taking(slot[rows], tick[rows], weight[rows])
+        blocks = blocks.updated(slot[rows], tick[rows], weight[rows])
     q: dict[tuple[int, int], float] = {}
     for s, t, w in zip(slot.tolist(), tick.tolist(), weight.tolist(), strict=True):
         q[s, t] = q.get((s, t), 0.0) + w**2
@@ -153,9 +153,9 @@ def test_effective_blocks_against_their_definition() -> None:
 @pytest.mark.parametrize(("average", "share"), [("uniform", 0.75), ("linear", 0.31)])
 def test_effective_share_of_growing_blocks(average: str, share: float) -> None:
     """With blocks of 4 sqrt(t) the effective number is about .75 K, or .31 K with the linear average."""
-    method = OnlineBootstrap(Constant(0.1), 2, Multipliers("two-point", Blocks(4, 0.5)), average)
+    method = OnlineBootstrap(Constant(0.1), 2, Multipliers("two-point", BlockClock(4, 0.5)), average)
     zero = np.zeros(40_000, np.int64)
-    state = Evaluator(TD(1), method).update(Transitions(zero, zero, zero, 0.5)).settled().method
+    state = Evaluator(TD(1), method).update(Transitions(zero, zero, zero, 0.5)).with_pending().method
     assert isinstance(state, BootstrapState)
     assert state.blocks is not None
     assert state.blocks.number / 100 == pytest.approx(share, abs=0.02)
@@ -163,10 +163,10 @@ def test_effective_share_of_growing_blocks(average: str, share: float) -> None:
 
 def test_few_blocks_widen_the_interval() -> None:
     data = PROBLEM.sample(640, seed=1)
-    blocks = OnlineBootstrap(Polynomial(0.5), 200, Multipliers("two-point", Blocks(4, 0.5)), seed=1)
+    blocks = OnlineBootstrap(Polynomial(0.5), 200, Multipliers("two-point", BlockClock(4, 0.5)), seed=1)
     evaluator = Evaluator(TD(2), blocks).update(data)
     along = averages(evaluator) @ np.array([1.0, 0.0])
-    state = evaluator.settled().method
+    state = evaluator.with_pending().method
     assert isinstance(state, BootstrapState)
     assert state.blocks is not None
     k = state.blocks.number

@@ -65,9 +65,9 @@ def test_cascade_forms_blocks_along_each_stream(cuts: list[int]) -> None:
             blocks += list(own[:whole].reshape(-1, 2**level, 2).sum(axis=1))
         g = np.array(blocks)
         assert cascade.moments.blocks[level] == len(g)
-        settled = cascade.moments.settled()
-        np.testing.assert_allclose(settled.outer[level], np.tril(g.T @ g), rtol=1e-12)
-        np.testing.assert_allclose(settled.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
+        with_pending = cascade.moments.with_pending()
+        np.testing.assert_allclose(with_pending.outer[level], np.tril(g.T @ g), rtol=1e-12)
+        np.testing.assert_allclose(with_pending.total[level], g.sum(axis=0), rtol=1e-12, atol=1e-12)
         along = g @ [1.0, 2.0]
         rates = Scores((cascade.moments,), None).rates(np.array([[1.0, 2.0]]))
         assert rates[level, 0] == pytest.approx(along.var(ddof=1) / 2**level)
@@ -84,7 +84,7 @@ def test_episode_sums_close_where_episodes_end() -> None:
     closed = [scores[steps.clock.episode == e].sum(axis=0) for e in np.unique(steps.clock.episode[data.last])]
     g = np.array(closed)
     assert sums.moments.blocks[0] == len(g) == data.last.sum()
-    np.testing.assert_allclose(sums.moments.settled().outer[0], np.tril(g.T @ g), rtol=1e-12)
+    np.testing.assert_allclose(sums.moments.with_pending().outer[0], np.tril(g.T @ g), rtol=1e-12)
 
 
 def test_an_episode_is_summed_over_epochs() -> None:
@@ -101,8 +101,8 @@ def test_an_episode_is_summed_over_epochs() -> None:
     cut.add(scores[:edge], steps.clock[:edge])
     after = cut.next_epoch(3)
     after.add(scores[edge:], steps.clock[edge:])
-    total = cut.moments.settled().total[0] + after.moments.settled().total[0]
-    np.testing.assert_allclose(total, whole.moments.settled().total[0], rtol=1e-12)
+    total = cut.moments.with_pending().total[0] + after.moments.with_pending().total[0]
+    np.testing.assert_allclose(total, whole.moments.with_pending().total[0], rtol=1e-12)
     assert after.closed == whole.closed == len(ends)
 
 
@@ -138,7 +138,7 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
     h = 448 * np.linalg.solve((u.T @ dphi).T, target)
     scores = (data.rewards - dphi @ pilot) * (u @ h)
     scores[:256] /= np.sqrt(1 - leverage(u[:256], dphi[:256]))
-    rate, freedom = [], []
+    rate, df = [], []
     for j in range(7):
         blocks = []
         for epoch, n_levels in ((scores[:256], 6), (scores[256:], 7)):  # blocks of at most a sixth of 256 and of 512
@@ -146,8 +146,8 @@ def test_standard_error_is_the_formula(rare: bool) -> None:
                 blocks.append(epoch[: len(epoch) // 2**j * 2**j].reshape(-1, 2**j).sum(axis=1))
         g = np.concatenate(blocks)
         rate.append(g.var(ddof=1) / 2**j)
-        freedom.append(len(g) - 1)
-    (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(freedom))
+        df.append(len(g) - 1)
+    (long,), (degrees,), _ = long_run(np.array(rate)[:, None], np.array(df))
     error = np.sqrt(long / 448)
     interval = Evaluator(TD(2)).update(data).interval(target, level=0.9)
     assert interval.standard_error == pytest.approx(error, rel=1e-8)  # the ridge of A
@@ -248,7 +248,7 @@ def test_an_episode_that_an_epoch_cuts_belongs_to_the_next() -> None:
     n = 600
     zero = np.zeros(n, np.int64)
     data = Transitions(zero, np.ones(n), zero, 0.9, last=np.arange(1, n + 1) % 100 == 0)
-    state = Evaluator(TD(1), LeastSquares("episode")).update(data).settled().method
+    state = Evaluator(TD(1), LeastSquares("episode")).update(data).with_pending().method
     assert isinstance(state, LeastSquaresState)
     assert isinstance(state.current, EpisodeSums)
     assert state.current.closed == 6
@@ -277,7 +277,7 @@ def test_sparse_blocks_are_those_of_the_dense_cascade(cuts: list[int], p: int) -
     for start, stop in zip([0, *cuts], [*cuts, 300], strict=True):
         sparse.add(scores[start:stop], clock_of(slot[start:stop]))
         dense_blocks.add(dense(scores[start:stop]), slot[start:stop])
-    ours, theirs = sparse.moments.settled(), dense_blocks.moments.settled()
+    ours, theirs = sparse.moments.with_pending(), dense_blocks.moments.with_pending()
     assert ours.count.tolist() == theirs.count.tolist()
     np.testing.assert_allclose(ours.outer, theirs.outer, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-12, atol=1e-12)

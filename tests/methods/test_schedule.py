@@ -20,7 +20,7 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
 from inferl.errors import BrokenError, InputError
 from inferl.evaluator import Evaluator
-from inferl.methods import schedule as tiles
+from inferl.methods import schedule as schedule
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares
 from inferl.methods.step_sizes import Polynomial
@@ -79,8 +79,8 @@ def test_a_function_that_raises_leaves_a_field_as_it_was(error: type[BaseExcepti
 def test_an_algorithm_that_raises_in_a_later_run_leaves_sums_as_they_were(
     error: type[BaseException], long: bool, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiles, "LONGEST_RUN", 256)  # 128 rows
-    monkeypatch.setattr(tiles, "MANY_ROWS", 100 if long else 1000)
+    monkeypatch.setattr(schedule, "LONGEST_RUN", 256)  # 128 rows
+    monkeypatch.setattr(schedule, "MANY_ROWS", 100 if long else 1000)
     monkeypatch.setattr("inferl.variance.first_epoch.MOST_KEPT", 0)
     fuse = Fuse(error)
 
@@ -112,7 +112,7 @@ def test_sums_that_run_out_of_memory(method: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(LeastSquares, "advance", failing)
     fuse.left = 0
-    monkeypatch.setattr(tiles, "MANY_ROWS", 500)
+    monkeypatch.setattr(schedule, "MANY_ROWS", 500)
     before = short.copy()
     with unchanged(long, MemoryError):
         long.update(data[100:])
@@ -182,7 +182,7 @@ def test_observed_steps_wait_until_the_work_on_them_is_done(error: type[BaseExce
 
 
 def test_a_step_that_finds_no_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "LONGEST_RUN", 128)  # 64 rows
+    monkeypatch.setattr(schedule, "LONGEST_RUN", 128)  # 64 rows
     fuse = Fuse(ValueError)
 
     def function(theta: Any, transition: Any) -> Any:

@@ -12,9 +12,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 import inferl
-from inferl import Evaluator, Function, WithIntercept
+from inferl import Evaluator
 from inferl.data.transitions import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError, TargetError
+from inferl.features import Function, WithIntercept
 from inferl.sources import Rollout, rollout
 
 UNIFORM = np.full((16, 4), 0.25)
@@ -22,7 +23,7 @@ UNIFORM = np.full((16, 4), 0.25)
 
 def lake(max_episode_steps: int = 100, seed: int = 0, chunk: int = 256, policy: Any = UNIFORM) -> Rollout:
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=max_episode_steps)
-    return rollout(env, policy, inferl.OneHot(16), discount=0.9, seed=seed, chunk=chunk)
+    return rollout(env, policy, inferl.features.OneHot(16), discount=0.9, seed=seed, chunk=chunk)
 
 
 def joined(chunks: Iterable[Transitions]) -> Transitions:
@@ -62,7 +63,7 @@ def test_truncation_keeps_the_future_and_termination_does_not() -> None:
     solves 5 = theta (5 - 0.9 * 4).
     """
     for env, value in ((TimeLimit(Salary(), 5), 10.0), (Salary(length=5), 5 / (5 - 0.9 * 4))):
-        source = rollout(env, lambda _: 0, inferl.OneHot(1), discount=0.9)
+        source = rollout(env, lambda _: 0, inferl.features.OneHot(1), discount=0.9)
         evaluator = inferl.Evaluator(inferl.TD(1)).update(source.take(episodes=20))
         assert evaluator.n == 100
         assert evaluator.episodes == 20
@@ -71,7 +72,7 @@ def test_truncation_keeps_the_future_and_termination_does_not() -> None:
 
 def test_a_cut_episode_shows_its_true_last_observation() -> None:
     right = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=2)
-    (chunk,) = rollout(right, lambda _: 2, inferl.OneHot(16), discount=0.9).take(episodes=2)
+    (chunk,) = rollout(right, lambda _: 2, inferl.features.OneHot(16), discount=0.9).take(episodes=2)
     assert chunk.features.tolist() == [0, 1, 0, 1]
     assert chunk.next_features.tolist() == [1, 2, 1, 2]
     assert chunk.discounts.tolist() == [0.9] * 4
@@ -80,7 +81,9 @@ def test_a_cut_episode_shows_its_true_last_observation() -> None:
 
 def test_an_episode_that_ends_at_its_limit_has_terminated() -> None:
     down_hole = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=2)
-    (chunk,) = rollout(down_hole, lambda s: 2 if s == 4 else 1, inferl.OneHot(16), discount=0.9).take(episodes=1)
+    (chunk,) = rollout(down_hole, lambda s: 2 if s == 4 else 1, inferl.features.OneHot(16), discount=0.9).take(
+        episodes=1
+    )
     assert chunk.next_features.tolist() == [4, 5]
     assert chunk.discounts.tolist() == [0.9, 0.0]
 
@@ -130,7 +133,7 @@ def test_the_seed_decides() -> None:
 
 def test_the_environment_is_seeded_once() -> None:
     env = Salary(length=2)
-    source = rollout(env, lambda _: 0, inferl.OneHot(1), discount=0.9, seed=7)
+    source = rollout(env, lambda _: 0, inferl.features.OneHot(1), discount=0.9, seed=7)
     list(source.take(episodes=1))
     list(source.take(steps=3))
     assert env.seeds == [7, None, None]
@@ -147,7 +150,7 @@ def test_actions_do_not_follow_the_chances_of_the_environment() -> None:
             return int(self.np_random.random() < 0.5), float(action), False, False, {}
 
     n = 4000
-    path = joined(rollout(Coin(), np.full((2, 2), 0.5), inferl.OneHot(2), discount=0.9).take(steps=n))
+    path = joined(rollout(Coin(), np.full((2, 2), 0.5), inferl.features.OneHot(2), discount=0.9).take(steps=n))
     for coins in (path.features, path.next_features):
         agreements = int((coins == path.rewards).sum())
         # Four standard deviations: a false alarm with probability 6e-5 for each of the two.
@@ -192,7 +195,7 @@ def test_an_evaluator_that_missed_chunks_still_sees_new_episodes() -> None:
 def test_a_bad_observation_leaves_a_clear_error() -> None:
     env = gymnasium.make("FrozenLake-v1")
     with pytest.raises(DataError, match="outside the table"):
-        list(rollout(env, UNIFORM, inferl.OneHot(4), discount=0.9).take(steps=200))
+        list(rollout(env, UNIFORM, inferl.features.OneHot(4), discount=0.9).take(steps=200))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_a_bad_observation_leaves_a_clear_error() -> None:
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
-    usual: dict[str, Any] = {"env": Salary(), "policy": [[1.0]], "features": inferl.OneHot(1), "discount": 0.9}
+    usual: dict[str, Any] = {"env": Salary(), "policy": [[1.0]], "features": inferl.features.OneHot(1), "discount": 0.9}
     with pytest.raises(SettingError, match=message):
         rollout(**(usual | settings))
 
@@ -220,7 +223,7 @@ def test_an_amount_must_be_said(amount: dict[str, int]) -> None:
 def test_a_discrete_space_stands_for_its_table() -> None:
     env = gymnasium.make("FrozenLake-v1")
     source = rollout(env, UNIFORM, env.observation_space, discount=0.9)
-    assert source.features == inferl.OneHot(16)
+    assert source.features == inferl.features.OneHot(16)
     assert same(joined(source.take(steps=300)), joined(lake().take(steps=300)))
 
 
@@ -235,7 +238,7 @@ def test_the_starts_are_a_target() -> None:
     expected = np.bincount(path.features[first].astype(int), minlength=500) / first.sum()
     assert np.asarray(source.start()) == pytest.approx(expected)
     assert first.sum() > 20
-    pole = rollout(gymnasium.make("CartPole-v1"), lambda _: 0, inferl.Scaled([-2] * 4, [2] * 4), discount=0.9)
+    pole = rollout(gymnasium.make("CartPole-v1"), lambda _: 0, inferl.features.Scaled([-2] * 4, [2] * 4), discount=0.9)
     path = joined(pole.take(episodes=30))
     assert path.episode is not None
     first = np.r_[True, np.diff(path.episode) > 0]
@@ -256,7 +259,7 @@ def test_another_policy_than_the_one_that_acts() -> None:
 
 
 def test_a_target_without_probabilities_is_refused() -> None:
-    source = rollout(Salary(), [[1.0]], inferl.OneHot(1), 0.9, target_policy=lambda _: 0)
+    source = rollout(Salary(), [[1.0]], inferl.features.OneHot(1), 0.9, target_policy=lambda _: 0)
     with pytest.raises(SettingError, match="has no probabilities"):
         list(source.take(steps=1))
 
@@ -286,7 +289,7 @@ def both(observations: Any) -> Any:
 @pytest.mark.parametrize("mode", [None, *AutoresetMode])
 def test_dicts_and_tuples_of_observations(mode: AutoresetMode | None) -> None:
     env: Any = Scales() if mode is None else SyncVectorEnv([Scales], autoreset_mode=mode)
-    source = rollout(env, lambda observation: int(observation["pair"][0] > 0), inferl.Function(both, 2), 0.9)
+    source = rollout(env, lambda observation: int(observation["pair"][0] > 0), inferl.features.Function(both, 2), 0.9)
     path = joined(source.take(episodes=2))
     assert path.features.tolist() == [[0, 2], [1, 4], [2, 4]] * 2
     assert path.next_features.tolist() == [[1, 4], [2, 4], [3, 4]] * 2
@@ -296,14 +299,14 @@ def test_observations_without_a_shape_are_refused() -> None:
     env = Salary()
     env.observation_space = gymnasium.spaces.Graph(gymnasium.spaces.Discrete(2), None)  # type: ignore[assignment]
     with pytest.raises(SettingError, match="TransformObservation"):
-        rollout(env, [[1.0]], inferl.OneHot(1), 0.9)
+        rollout(env, [[1.0]], inferl.features.OneHot(1), 0.9)
 
 
 def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     env = Salary()
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(MissingExtraError, match=r"inferl\[gym\]"):
-        rollout(env, [[1.0]], inferl.OneHot(1), discount=0.9)
+        rollout(env, [[1.0]], inferl.features.OneHot(1), discount=0.9)
 
 
 def test_a_rollout_prints_its_settings() -> None:

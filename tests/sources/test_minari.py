@@ -84,7 +84,7 @@ def test_a_table_of_states(shelf: Path, batch: int) -> None:
 
 def test_vectors_and_a_function_of_them(shelf: Path) -> None:
     dataset, steps = collect(gymnasium.make("CartPole-v1"), "pole/dice-v0", 5)
-    features = inferl.Function(lambda x: np.asarray(x, np.float64)[..., :2], 2)
+    features = inferl.features.Function(lambda x: np.asarray(x, np.float64)[..., :2], 2)
     chunk = joined(minari(dataset, features, discount=0.9))
     check(chunk, [(b[:2], r, a[:2], te, tr) for b, r, a, te, tr in steps], 0.9)
     with pytest.raises(SettingError, match="features is a Box"):
@@ -119,7 +119,7 @@ def test_bad_data_are_named_with_dataset_and_episode(shelf: Path) -> None:
     with pytest.raises(DataError, match=r"lake/dice-v0, episode 0: row 0: ratio is -1.0; .* was a log-ratio passed"):
         joined(minari(dataset, ratio=lambda episode: -np.ones(len(episode))))
     with pytest.raises(DataError, match=r"lake/dice-v0, episode .: observation .* is outside the table"):
-        joined(minari(dataset, inferl.OneHot(1)))
+        joined(minari(dataset, inferl.features.OneHot(1)))
 
 
 @pytest.mark.parametrize(("settings", "words"), [({"discount": 2.0}, "discount"), ({"batch": 0}, "batch is 0")])

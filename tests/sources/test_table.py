@@ -45,7 +45,7 @@ def test_every_format_gives_the_same_transitions(form: str, batch: int, tmp_path
     assert chunk.stream.tolist() == [0] * 5
     assert (source.rows, source.dropped, source.skipped, source.clipped) == (6, 1, 0, 0)
     assert np.asarray(source.start()).tolist() == [5.0 / 3.0, 11.0 / 3.0]
-    assert source.start().words == "the 3 observed starts"
+    assert source.start().text == "the 3 observed starts"
 
 
 @pytest.mark.parametrize("form", FORMATS)

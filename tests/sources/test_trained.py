@@ -37,7 +37,7 @@ def test_a_trained_policy_is_evaluated(model: Any, mode: AutoresetMode, determin
     """The estimate is near the mean return of the same episodes, and each stream is the environment alone."""
     policy = Predictor(model, deterministic)
     box = [2.4, 3.0, 0.21, 3.0]
-    features = inferl.Fourier(np.negative(box), box, order=2)
+    features = inferl.features.Fourier(np.negative(box), box, order=2)
     envs = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * N, autoreset_mode=mode)
     source = rollout(envs, policy, features, discount=0.95, seed=3)
     path = Transitions.join(list(source.take(steps=8000)))
@@ -53,7 +53,7 @@ def test_a_trained_policy_is_evaluated(model: Any, mode: AutoresetMode, determin
 
 
 def test_the_model_itself_is_a_policy(model: Any) -> None:
-    raw = inferl.Function(lambda observations: observations, 4)
+    raw = inferl.features.Function(lambda observations: observations, 4)
     bare, said = (
         Transitions.join(list(rollout(SyncVectorEnv([pole] * N), policy, raw, 0.9).take(steps=200)))
         for policy in (model, Predictor(model))
@@ -68,7 +68,7 @@ def test_a_wrapper_below_the_environments_of_the_library(model: Any) -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     evaluator = inferl.Evaluator(inferl.TD(5))
-    features = inferl.WithIntercept(inferl.Scaled([-2.4, -3, -0.21, -3], [2.4, 3, 0.21, 3]))
+    features = inferl.features.WithIntercept(inferl.features.Scaled([-2.4, -3, -0.21, -3], [2.4, 3, 0.21, 3]))
     envs = DummyVecEnv(
         [lambda i=i: Monitor(EvaluatorWrapper(pole(), evaluator, features, 0.9, stream=i)) for i in range(3)]
     )

@@ -20,7 +20,7 @@ from inferl.sources.vector import Pairing
 N = 4
 MODES = list(AutoresetMode)
 modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-RAW = inferl.Function(lambda observations: observations, 4)  # observations as they are
+RAW = inferl.features.Function(lambda observations: observations, 4)  # observations as they are
 UNIFORM = np.full((16, 4), 0.25)
 
 
@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "pole, function": (pole, lambda observation: int(observation[2] > 0), RAW),
     "pole, probabilities": (pole, Probabilities(with_doubt), RAW),
     "pole, epsilon-greedy": (pole, epsilon_greedy(lambda observation: int(observation[2] > 0), 0.3, 2), RAW),
-    "lake, table": (lake, UNIFORM, inferl.OneHot(16)),
+    "lake, table": (lake, UNIFORM, inferl.features.OneHot(16)),
 }
 
 
@@ -120,14 +120,16 @@ def test_a_function_sees_only_observations_it_acts_on(mode: AutoresetMode) -> No
         return int(observation % 4)
 
     envs = SyncVectorEnv([lake] * N, autoreset_mode=mode)
-    path = joined(rollout(envs, watched, inferl.OneHot(16), discount=0.9).take(steps=400))
+    path = joined(rollout(envs, watched, inferl.features.OneHot(16), discount=0.9).take(steps=400))
     assert seen[:400] == path.features.tolist()
 
 
 @modes
 def test_takes_continue_where_the_last_one_stopped(mode: AutoresetMode) -> None:
     def source(chunk: int) -> Rollout:
-        return rollout(SyncVectorEnv([lake] * N, autoreset_mode=mode), UNIFORM, inferl.OneHot(16), 0.9, chunk=chunk)
+        return rollout(
+            SyncVectorEnv([lake] * N, autoreset_mode=mode), UNIFORM, inferl.features.OneHot(16), 0.9, chunk=chunk
+        )
 
     whole = joined(source(256).take(steps=1000))
     parts = source(7)
@@ -183,11 +185,11 @@ def test_an_environment_that_is_written_for_batches() -> None:
 def test_sub_processes_take_the_same_steps(mode: AutoresetMode) -> None:
     envs = AsyncVectorEnv([lake] * 2, autoreset_mode=mode)
     try:
-        path = joined(rollout(envs, UNIFORM, inferl.OneHot(16), 0.9, seed=1).take(steps=60))
+        path = joined(rollout(envs, UNIFORM, inferl.features.OneHot(16), 0.9, seed=1).take(steps=60))
     finally:
         envs.close()
     same = SyncVectorEnv([lake] * 2, autoreset_mode=mode)
-    assert_same(path, joined(rollout(same, UNIFORM, inferl.OneHot(16), 0.9, seed=1).take(steps=60)))
+    assert_same(path, joined(rollout(same, UNIFORM, inferl.features.OneHot(16), 0.9, seed=1).take(steps=60)))
 
 
 @modes
@@ -216,7 +218,7 @@ def test_wrappers_of_vector_environments(mode: AutoresetMode) -> None:
 
 def test_continuous_actions() -> None:
     envs = SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1", max_episode_steps=10)] * 3)
-    features = inferl.Scaled([-1, -1, -8], [1, 1, 8])
+    features = inferl.features.Scaled([-1, -1, -8], [1, 1, 8])
     path = joined(rollout(envs, lambda observation: observation[1:2], features, 0.9).take(episodes=6))
     assert path.last.sum() == 6
     assert (path.discounts == 0.9).all()  # a pendulum swings on
@@ -225,7 +227,7 @@ def test_continuous_actions() -> None:
 def test_seeds_that_lie_apart_are_needed() -> None:
     """What the documentation of `rollout` says: stream 1 of seed 0 is stream 0 of seed 1."""
     paths = [
-        joined(rollout(SyncVectorEnv([lake] * 2), UNIFORM, inferl.OneHot(16), 0.9, seed=seed).take(steps=100))
+        joined(rollout(SyncVectorEnv([lake] * 2), UNIFORM, inferl.features.OneHot(16), 0.9, seed=seed).take(steps=100))
         for seed in (0, 1)
     ]
     one, other = of_stream(paths[0], 1), of_stream(paths[1], 0)
@@ -244,14 +246,14 @@ class Silent(SyncVectorEnv[Any, Any]):
 def test_a_last_observation_that_is_missing_is_an_error() -> None:
     envs = Silent([lake], autoreset_mode=AutoresetMode.SAME_STEP)
     with pytest.raises(DataError, match=r"sub-environment 0 .* info\['final_obs'\]"):
-        list(rollout(envs, UNIFORM, inferl.OneHot(16), 0.9).take(steps=50))
+        list(rollout(envs, UNIFORM, inferl.features.OneHot(16), 0.9).take(steps=50))
 
 
 def test_an_environment_that_does_not_say_when_it_resets_is_refused() -> None:
     envs = SyncVectorEnv([lake])
     del envs.metadata["autoreset_mode"]
     with pytest.raises(SettingError, match="across resets"):
-        rollout(envs, UNIFORM, inferl.OneHot(16), 0.9)
+        rollout(envs, UNIFORM, inferl.features.OneHot(16), 0.9)
 
 
 def test_a_stream_that_is_stepped_after_its_end_gives_nothing() -> None:
@@ -282,4 +284,4 @@ def test_a_batch_of_the_wrong_size_is_refused() -> None:
     envs = SyncVectorEnv([lake] * 2)
     wrong: Policy = Deterministic(lambda observations: 2, batched=True)
     with pytest.raises(DataError, match="0 actions for 2 observations"):
-        list(rollout(envs, wrong, inferl.OneHot(16), 0.9).take(steps=50))
+        list(rollout(envs, wrong, inferl.features.OneHot(16), 0.9).take(steps=50))

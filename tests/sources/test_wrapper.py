@@ -27,7 +27,7 @@ def lake(limit: int = 6) -> gymnasium.Env[Any, Any]:
 
 
 def watched(env: Any = None, **settings: Any) -> EvaluatorWrapper:
-    return EvaluatorWrapper(lake() if env is None else env, table(), inferl.OneHot(16), 0.9, **settings)
+    return EvaluatorWrapper(lake() if env is None else env, table(), inferl.features.OneHot(16), 0.9, **settings)
 
 
 def table() -> inferl.Evaluator:
@@ -55,7 +55,7 @@ def assert_equal(one: inferl.Interval, other: inferl.Interval) -> None:
 def test_the_evaluator_sees_what_a_rollout_shows() -> None:
     env = watched()
     infos = play(env, UNIFORM, 1000, seed=4)
-    source = rollout(lake(), UNIFORM, inferl.OneHot(16), 0.9, seed=4)
+    source = rollout(lake(), UNIFORM, inferl.features.OneHot(16), 0.9, seed=4)
     evaluator = table().update(source.take(steps=1000))
     assert_equal(env.interval(), evaluator.interval(source.start()))
     assert env.evaluator.episodes == evaluator.episodes > 100
@@ -116,7 +116,7 @@ def test_autoreset_below_is_understood() -> None:
 def test_several_environments_share_an_evaluator() -> None:
     evaluator = table()
     envs = SyncVectorEnv(
-        [lambda i=i: EvaluatorWrapper(lake(), evaluator, inferl.OneHot(16), 0.9, stream=i) for i in range(3)]  # type: ignore[misc]
+        [lambda i=i: EvaluatorWrapper(lake(), evaluator, inferl.features.OneHot(16), 0.9, stream=i) for i in range(3)]  # type: ignore[misc]
     )
     envs.reset(seed=0)
     seen = 0
@@ -130,13 +130,13 @@ def test_several_environments_share_an_evaluator() -> None:
 
 def test_two_evaluators_watch_one_environment() -> None:
     inner = watched(key="short")
-    outer = EvaluatorWrapper(inner, inferl.Evaluator(inferl.TD(16)), inferl.OneHot(16), 0.99, key="long")
+    outer = EvaluatorWrapper(inner, inferl.Evaluator(inferl.TD(16)), inferl.features.OneHot(16), 0.99, key="long")
     info = [info for info in play(outer, UNIFORM, 200, seed=0) if "long" in info][-1]
     assert info["short"].n == info["long"].n
 
 
 def test_an_entry_of_info_is_never_overwritten() -> None:
-    env = EvaluatorWrapper(watched(every=1), table(), inferl.OneHot(16), 0.9)
+    env = EvaluatorWrapper(watched(every=1), table(), inferl.features.OneHot(16), 0.9)
     env.reset(seed=0)
     with pytest.raises(SettingError, match="taken by another wrapper"):
         env.step(0)
@@ -145,14 +145,14 @@ def test_an_entry_of_info_is_never_overwritten() -> None:
 def test_ratios() -> None:
     env = watched(ratio=Ratio(RIGHT, UNIFORM), target=0)
     play(env, UNIFORM, 2000, seed=1)
-    source = rollout(lake(), UNIFORM, inferl.OneHot(16), 0.9, seed=1, target_policy=RIGHT)
+    source = rollout(lake(), UNIFORM, inferl.features.OneHot(16), 0.9, seed=1, target_policy=RIGHT)
     evaluator = table().update(source.take(steps=2000))
     assert_equal(env.interval(), evaluator.interval(0))
     assert env.evaluator.report(0).facts["ratios"] == "given (off-policy)"
 
 
 def test_vectors_of_features() -> None:
-    features = inferl.WithIntercept(inferl.Scaled([-2.4, -3, -0.2, -3], [2.4, 3, 0.2, 3]))
+    features = inferl.features.WithIntercept(inferl.features.Scaled([-2.4, -3, -0.2, -3], [2.4, 3, 0.2, 3]))
     env = EvaluatorWrapper(TimeLimit(gymnasium.make("CartPole-v1"), 30), pole := poles(), features, 0.9)
 
     def lean(observation: Any) -> int:
@@ -173,7 +173,7 @@ def test_a_run_goes_on_after_a_checkpoint(tmp_path: Any) -> None:
     play(whole, UNIFORM, 300, seed=0)
     play(part, UNIFORM, 300, seed=0)
     part.evaluator.save(tmp_path / "run")
-    again = EvaluatorWrapper(lake(), inferl.Evaluator.load(tmp_path / "run"), inferl.OneHot(16), 0.9, target=0)
+    again = EvaluatorWrapper(lake(), inferl.Evaluator.load(tmp_path / "run"), inferl.features.OneHot(16), 0.9, target=0)
     play(whole, UNIFORM, 300, seed=1)
     play(again, UNIFORM, 300, seed=1)
     assert_equal(whole.interval(), again.interval())
@@ -189,14 +189,17 @@ def test_a_run_goes_on_after_a_checkpoint(tmp_path: Any) -> None:
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], error: Any, message: str) -> None:
-    usual: dict[str, Any] = {"evaluator": table(), "features": inferl.OneHot(16), "discount": 0.9}
+    usual: dict[str, Any] = {"evaluator": table(), "features": inferl.features.OneHot(16), "discount": 0.9}
     with pytest.raises(error, match=message):
         EvaluatorWrapper(lake(), **(usual | settings))
 
 
 def test_bad_observations_are_named() -> None:
     env = EvaluatorWrapper(
-        gymnasium.make("FrozenLake-v1", is_slippery=False), inferl.Evaluator(inferl.TD(2)), inferl.OneHot(2), 0.9
+        gymnasium.make("FrozenLake-v1", is_slippery=False),
+        inferl.Evaluator(inferl.TD(2)),
+        inferl.features.OneHot(2),
+        0.9,
     )
     env.reset(seed=0)
     env.step(2)
@@ -230,11 +233,16 @@ def test_the_evaluator_sees_what_a_rollout_of_a_vector_shows(mode: AutoresetMode
     target = RIGHT if off_policy else UNIFORM
     ratio = Ratio(RIGHT, UNIFORM).batch if off_policy else None
     envs = VectorEvaluatorWrapper(
-        SyncVectorEnv([lake] * 3, autoreset_mode=mode), table(), inferl.OneHot(16), 0.9, ratio=ratio
+        SyncVectorEnv([lake] * 3, autoreset_mode=mode), table(), inferl.features.OneHot(16), 0.9, ratio=ratio
     )
     infos = vector_play(envs, UNIFORM, 300, 7, mode)
     source = rollout(
-        SyncVectorEnv([lake] * 3, autoreset_mode=mode), UNIFORM, inferl.OneHot(16), 0.9, seed=7, target_policy=target
+        SyncVectorEnv([lake] * 3, autoreset_mode=mode),
+        UNIFORM,
+        inferl.features.OneHot(16),
+        0.9,
+        seed=7,
+        target_policy=target,
     )
     evaluator = table().update(source.take(steps=envs.evaluator.n))
     assert_equal(envs.interval(), evaluator.interval(source.start()))
@@ -247,7 +255,7 @@ def test_the_evaluator_sees_what_a_rollout_of_a_vector_shows(mode: AutoresetMode
 @modes
 def test_it_reads_where_the_statistics_of_vectors_are_written(mode: AutoresetMode) -> None:
     inner = RecordVectorStatistics(SyncVectorEnv([lake] * 3, autoreset_mode=mode))
-    infos = vector_play(VectorEvaluatorWrapper(inner, table(), inferl.OneHot(16), 0.9), UNIFORM, 100, 0, mode)
+    infos = vector_play(VectorEvaluatorWrapper(inner, table(), inferl.features.OneHot(16), 0.9), UNIFORM, 100, 0, mode)
     assert any("episode" in info for info in infos)
     for info in infos:
         np.testing.assert_array_equal(info.get("_inferl"), info.get("_episode"))
@@ -256,7 +264,7 @@ def test_it_reads_where_the_statistics_of_vectors_are_written(mode: AutoresetMod
 def test_a_vector_read_every_so_many_steps() -> None:
     mode = AutoresetMode.SAME_STEP
     envs = VectorEvaluatorWrapper(
-        SyncVectorEnv([lake] * 4, autoreset_mode=mode), table(), inferl.OneHot(16), 0.9, every=10
+        SyncVectorEnv([lake] * 4, autoreset_mode=mode), table(), inferl.features.OneHot(16), 0.9, every=10
     )
     infos = vector_play(envs, UNIFORM, 10, 0, mode)
     assert [i for i, info in enumerate(infos) if "inferl" in info] == [2, 4, 7, 9]  # 12, 20, 32, 40 transitions
@@ -266,7 +274,7 @@ def test_a_vector_read_every_so_many_steps() -> None:
 
 def test_lists_of_infos_hold_intervals() -> None:
     mode = AutoresetMode.NEXT_STEP
-    envs = DictInfoToList(VectorEvaluatorWrapper(SyncVectorEnv([lake] * 2), table(), inferl.OneHot(16), 0.9))
+    envs = DictInfoToList(VectorEvaluatorWrapper(SyncVectorEnv([lake] * 2), table(), inferl.features.OneHot(16), 0.9))
     infos: list[Any] = vector_play(envs, UNIFORM, 50, 0, mode)
     assert any(isinstance(info["inferl"], inferl.Interval) for pair in infos for info in pair if "inferl" in info)
 
@@ -274,7 +282,9 @@ def test_lists_of_infos_hold_intervals() -> None:
 def test_streams_have_their_own_labels() -> None:
     evaluator = table()
     for first in (0, 10):
-        envs = VectorEvaluatorWrapper(SyncVectorEnv([lake] * 2), evaluator, inferl.OneHot(16), 0.9, stream=first)
+        envs = VectorEvaluatorWrapper(
+            SyncVectorEnv([lake] * 2), evaluator, inferl.features.OneHot(16), 0.9, stream=first
+        )
         vector_play(envs, UNIFORM, 20, 0, AutoresetMode.NEXT_STEP)
     assert evaluator.report(0).facts["streams"] == 4
 

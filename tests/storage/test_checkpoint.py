@@ -576,12 +576,12 @@ FORGED: dict[str, tuple[tuple[str, ...], Any]] = {
     "a flag that is a number": (("state", "tabular"), 0),
     "a fingerprint of 65 bits": (("state", "fingerprint"), 2**64),
     "rows that are not kept": ((*STATE, "n"), 5),
-    "room for nothing": ((*STATE, "coordinates", "room"), 0),
-    "room for more than there is": ((*STATE, "coordinates", "room"), 10**9),
+    "room for nothing": ((*STATE, "coordinates", "capacity"), 0),
+    "room for more than there is": ((*STATE, "coordinates", "capacity"), 10**9),
     "rows that wait outside": ((*STATE, "sums", "waiting"), 10**6),
     "rows that wait before the first": ((*STATE, "sums", "waiting"), -1),
-    "stretches outside": ((*STATE, "occupancy", "filled"), 32),
-    "stretches without a length": ((*STATE, "occupancy", "length"), 0),
+    "stretches outside": ((*STATE, "mixing", "filled"), 32),
+    "stretches without a length": ((*STATE, "mixing", "length"), 0),
     "no rows at all": (("state", "pending"), {"tuple": []}),
     "something carried": (("state", "carry"), {"dict": {"trace": 1}}),
 }
@@ -604,7 +604,7 @@ def test_states_that_no_evaluator_leaves(path: Path, names: tuple[str, ...], val
 def test_threads_are_given_anew(path: Path) -> None:
     """They belong to the machine, not to the run."""
     evaluator = saved(path)
-    assert Evaluator.load(path)._tiles.threads == 1
+    assert Evaluator.load(path)._schedule.threads == 1
     again = Evaluator.load(path, threads=3)
-    assert again._tiles.threads == 3
+    assert again._schedule.threads == 3
     assert str(again.interval([1.0, 0, 0])) == str(evaluator.interval([1.0, 0, 0]))

@@ -41,9 +41,9 @@ def multipliers() -> Floats:
 def averages(algorithm: Algorithm, problem: Problem, n_replicas: int = B) -> Floats:
     """What the engine makes of it: the estimate and its replicas, (B + 1, d)."""
     method = inferl.OnlineBootstrap(STEP_SIZE, n_replicas, seed=7)
-    state = inferl.Evaluator(algorithm, method).update(problem.transitions).settled().method
+    state = inferl.Evaluator(algorithm, method).update(problem.transitions).with_pending().method
     assert isinstance(state, BootstrapState)
-    return (state.iterate - state.lag / float(method.mass(np.array(N)))).T[:, :P]
+    return (state.iterate - state.average_offset / float(method.weight_sum(np.array(N)))).T[:, :P]
 
 
 def rows(values: Floats) -> Any:

@@ -65,7 +65,7 @@ def test_two_streams_add_up() -> None:
     zero = np.zeros(4, int)
     data = Transitions(zero, [1.0, -3.0, 2.0, 2.0], zero, [0.9, 0, 0.9, 0.9])
     merged = merge(*(Evaluator(DoublyRobust(1)).update(part) for part in (data[:2], data[2:])))
-    found = merged.settled().episodes
+    found = merged.with_pending().episodes
     assert (found.begun, found.terminated, found.steps) == (2, 1, 4)
     assert found.share_beyond == pytest.approx(0.9**2 / 2)
     assert found.rewards.tolist() == [-3.0, 2.0]
@@ -85,7 +85,7 @@ def test_ratios_that_are_not_of_this_log() -> None:
     assert check(right, "ratios").status == "passed"
     wrong = Evaluator(DoublyRobust(1)).update(off_policy(500, wrong=0.8)).report()
     assert check(wrong, "ratios").failed
-    assert "not the ratios of this log" in check(wrong, "ratios").words
+    assert "not the ratios of this log" in check(wrong, "ratios").message
     assert check(Evaluator(TD(1)).update(off_policy(500, wrong=0.8)).report(0), "ratios").failed
 
 
@@ -96,7 +96,7 @@ def test_large_weights_that_have_not_been_seen() -> None:
     data = Transitions(rows, rng.normal(size=10 * n), rows, np.tile([1.0] * 9 + [0.0], n), ratios)
     found = check(Evaluator(DoublyRobust(1)).update(data).report(), "ratios")
     assert found.failed
-    assert "large ones have not been seen yet" in found.words
+    assert "large ones have not been seen yet" in found.message
     assert check(Evaluator(TD(1)).update(data).report(0), "ratios").status == "passed"
 
 
@@ -142,7 +142,7 @@ def test_features_that_cannot_express_the_value_are_named() -> None:
     report = evaluator.report()
     assert report.interval.estimate == pytest.approx(1.0)
     assert check(report, "features").status == "passed"  # the value does not rest on them
-    assert "miss the value" in check(report, "features").words
+    assert "miss the value" in check(report, "features").message
     for target in ("fitted", [0.3]):
         assert check(evaluator.report(target), "features").failed
     assert check(Evaluator(TD(1)).update(data).report([0.3]), "features").status == "not available"
@@ -182,7 +182,7 @@ def test_few_episodes_that_carry_the_weight() -> None:
     data = Transitions(zero, rng.normal(size=2 * n), zero, np.tile([1.0, 0.0], n), ratios)
     found = check(Evaluator(DoublyRobust(1)).update(data).report(), "ratios")
     assert found.failed
-    assert "few episodes decide" in found.words
+    assert "few episodes decide" in found.message
 
 
 def test_a_weight_beyond_all_powers_is_rare() -> None:
@@ -218,7 +218,7 @@ def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float,
     misfit = Misfit(0.03, 0.7, 0.016, gap, gap_error, wald)
     found = features(misfit, beyond=None)
     assert found.failed == bool(alarm)
-    assert alarm in found.words
+    assert alarm in found.message
     assert not features(misfit, beyond=0.0).failed  # the value does not rest on them
 
 

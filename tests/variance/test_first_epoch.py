@@ -21,7 +21,7 @@ from inferl.methods.step_sizes import Polynomial
 
 
 def state_after(evaluator: Evaluator) -> LeastSquaresState:
-    state = evaluator.settled().method
+    state = evaluator.with_pending().method
     assert isinstance(state, LeastSquaresState)
     return state
 
@@ -70,10 +70,10 @@ def test_it_is_as_long_as_its_rows_may_be_kept(p: int | str, rows: int, length: 
     x = np.asarray(rng.integers(5, size=rows) if table else rng.normal(size=(rows, int(p))))
     data = Transitions(x, rng.normal(size=rows), np.roll(x, 1, axis=0), 0.5)
     evaluator.update(data[: length - 64])
-    assert sum(len(piece) for piece in state_after(evaluator).kept_rows or ()) == length - 64
+    assert sum(len(piece) for piece in state_after(evaluator).first_epoch or ()) == length - 64
     evaluator.update(data[length - 64 : length])
     state = state_after(evaluator)
-    assert state.kept_rows is None
+    assert state.first_epoch is None
     assert (state.n, state.epoch_end) == (length, 2 * length)
 
 
@@ -138,7 +138,7 @@ def test_any_cut_gives_the_same_bits_across_its_end(features: str, tmp_path: Pat
 def test_kept_rows_hold_nothing_larger(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     big = Transitions(rng.normal(size=(100_000, 4)), rng.normal(size=100_000), rng.normal(size=(100_000, 4)), 0.5)
-    kept = state_after(Evaluator(TD(4)).update(big[5000:5192])).kept_rows
+    kept = state_after(Evaluator(TD(4)).update(big[5000:5192])).first_epoch
     assert kept is not None
     for piece in kept:
         assert all(array.base is None or array.base.size == array.size for array in arrays_of(piece))
@@ -179,7 +179,7 @@ def test_a_table_costs_the_square_of_the_states_seen() -> None:
     data = mdp.sample(np.ones((30, 1)), 4000, seed=2).transitions(0.9)
     spread = Transitions(data.features * 33_000 + 7, data.rewards, data.next_features * 33_000 + 7, 0.9)
     small, large = Evaluator(TD(30)).update(data), Evaluator(TD(1_000_000)).update(spread)
-    state = large.settled().method
+    state = large.with_pending().method
     assert isinstance(state, LeastSquaresState)
     assert state.sums.matrix.shape == (32, 32)
     near, far = small.interval(5), large.interval(5 * 33_000 + 7)

@@ -13,18 +13,18 @@ from inferl import TD, Evaluator, LeastSquares, OnlineBootstrap, Polynomial, Rep
 from inferl.data.arrays import Floats
 from inferl.interval import quantile
 from inferl.variance.batch_means import Cascade
-from inferl.variance.kurtosis import decisive_steps, fewer_degrees, witnesses_of
-from inferl.variance.segments import Stretches
+from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
+from inferl.variance.segments import Segments
 
 pytestmark = pytest.mark.usefixtures("both_epochs")
 
 ONE = np.ones((1, 1))
 
 
-def witnesses(scores: Floats) -> Stretches:
+def fourth_moments(scores: Floats) -> Segments:
     cascade = Cascade.empty(12, scores.shape[1])
     cascade.add(scores, np.zeros(len(scores), np.int64))
-    return witnesses_of(cascade.moments)
+    return fourth_moments_of(cascade.moments)
 
 
 def rewards(data: Floats) -> Transitions:
@@ -40,7 +40,7 @@ def rarity(report: Report) -> str:
 @pytest.mark.parametrize("n", [50, 127, 128, 1000, 20_000])
 def test_the_shortest_blocks_that_are_all_there(n: int) -> None:
     scores = np.random.default_rng(0).normal(size=(n, 2))
-    seen = witnesses(scores)
+    seen = fourth_moments(scores)
     length = int(seen.length[0])
     covered = len(seen.length) * length
     assert 32 <= len(seen.sums) < 128
@@ -54,30 +54,30 @@ def test_rare_events_are_counted(events: int, n: int) -> None:
     """For a Bernoulli reward with probability q it is n q (1 - q) / (1 - 6 q (1 - q)), whatever the blocks' length."""
     rng = np.random.default_rng(1)
     q = events / n
-    found = [1 / decisive_steps([witnesses((rng.random((n, 1)) < q).astype(float))], ONE, n)[0] for _ in range(200)]
+    found = [1 / kurtosis_ess([fourth_moments((rng.random((n, 1)) < q).astype(float))], ONE, n)[0] for _ in range(200)]
     # Reciprocals are averaged: a single one scatters widely, and may be 0.
     assert 1 / np.mean(found) == pytest.approx(n * q * (1 - q) / (1 - 6 * q * (1 - q)), rel=0.25)
 
 
 def test_parts_of_a_stream_count_for_the_whole() -> None:
     scores = (np.random.default_rng(2).random((4096, 1)) < 0.01).astype(float)
-    halves = [witnesses(scores[:2048]), witnesses(scores[2048:])]
-    joined = Stretches.joined(halves)
-    whole = decisive_steps([joined], ONE, 4096)
-    assert decisive_steps([joined], ONE, 6144) == pytest.approx(1.5 * whole)
-    moved = Stretches.joined([half.moved(np.array([2]), 4) for half in halves])
-    assert decisive_steps([moved], np.eye(4)[[2]], 4096) == pytest.approx(whole)
-    assert decisive_steps([joined.widened(1)], np.eye(2)[[0]], 4096) == pytest.approx(whole)
+    halves = [fourth_moments(scores[:2048]), fourth_moments(scores[2048:])]
+    joined = Segments.joined(halves)
+    whole = kurtosis_ess([joined], ONE, 4096)
+    assert kurtosis_ess([joined], ONE, 6144) == pytest.approx(1.5 * whole)
+    moved = Segments.joined([half.moved(np.array([2]), 4) for half in halves])
+    assert kurtosis_ess([moved], np.eye(4)[[2]], 4096) == pytest.approx(whole)
+    assert kurtosis_ess([joined.widened(1)], np.eye(2)[[0]], 4096) == pytest.approx(whole)
     shifted = joined.shifted(np.array([3.0]))  # a common mean
-    assert decisive_steps([shifted], ONE, 4096) == pytest.approx(whole)
+    assert kurtosis_ess([shifted], ONE, 4096) == pytest.approx(whole)
 
 
 def test_too_few_blocks_say_nothing() -> None:
     few = np.random.default_rng(0).normal(size=(31, 1))
-    assert np.isnan(decisive_steps([Stretches.none(1), witnesses(few), None], ONE, 31)).all()
-    more = witnesses(np.random.default_rng(0).normal(size=(64, 1)))
-    assert np.isfinite(1 / decisive_steps([more], ONE, 96)).all()
-    assert np.isnan(decisive_steps([more], ONE, 97)).all()  # too much of the stream is not covered
+    assert np.isnan(kurtosis_ess([Segments.none(1), fourth_moments(few), None], ONE, 31)).all()
+    more = fourth_moments(np.random.default_rng(0).normal(size=(64, 1)))
+    assert np.isfinite(1 / kurtosis_ess([more], ONE, 96)).all()
+    assert np.isnan(kurtosis_ess([more], ONE, 97)).all()  # too much of the stream is not covered
     for data in (np.arange(20.0), np.zeros(5000)):
         assert rarity(Evaluator(TD(1)).update(rewards(data)).report(0)) == "not available"
 
@@ -143,7 +143,7 @@ def test_counts_have_intervals_that_hold() -> None:
     Means below 3 are another matter: there is often no event, and then nothing is known.
     """
     count = np.arange(1, 200)
-    degrees = fewer_degrees(np.full(len(count), np.inf), count.astype(np.float64))
+    degrees = reduced_df(np.full(len(count), np.inf), count.astype(np.float64))
     reach = quantile(0.95, degrees) * np.sqrt(count)
     for mean in np.arange(3, 60, 0.1):
         coverage = float(stats.poisson.pmf(count, mean)[np.abs(count - mean) <= reach].sum())

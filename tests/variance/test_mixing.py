@@ -9,7 +9,7 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.streams import Clock
 from inferl.data.vectors import one_hot
 from inferl.environments import ring
-from inferl.variance.mixing import MOST, SEEN, Occupancy
+from inferl.variance.mixing import MOST, SEEN, Mixing
 
 
 def clock(slot: Integers) -> Clock:
@@ -19,8 +19,8 @@ def clock(slot: Integers) -> Clock:
     return Clock(np.arange(1, len(slot) + 1), slot, slot, count, 0 * slot + 1, np.zeros(len(slot), np.bool_))
 
 
-def of(features: Floats, cuts: list[int] | None = None, slot: Integers | None = None) -> Occupancy:
-    seen = Occupancy.empty(features.shape[1])
+def of(features: Floats, cuts: list[int] | None = None, slot: Integers | None = None) -> Mixing:
+    seen = Mixing.empty(features.shape[1])
     placed = clock(np.zeros(len(features), np.int64) if slot is None else slot)
     for rows in np.split(np.arange(len(features)), cuts or []):
         seen.add(features[rows], placed[rows])
@@ -60,7 +60,7 @@ def test_cuts_do_not_matter(many: bool) -> None:
 
 def test_one_hot_rows_are_the_same() -> None:
     states = np.random.default_rng(1).integers(5, size=3000)
-    sparse = Occupancy.empty(5)
+    sparse = Mixing.empty(5)
     sparse.add(one_hot(states, 5), clock(0 * states))
     np.testing.assert_allclose(sparse.means, of(np.eye(5)[states]).means)
     assert sparse.effective() == pytest.approx(of(np.eye(5)[states]).effective())
@@ -117,9 +117,9 @@ def test_pieces_are_those_of_the_streams() -> None:
 def test_separate_streams_join() -> None:
     x = autoregression(0.95, 20_000)
     for cut in (10_000, 3000, 19_900):
-        joined = Occupancy.joined([of(x[:cut]), of(x[cut:])])
+        joined = Mixing.joined([of(x[:cut]), of(x[cut:])])
         assert 0.5 < joined.effective() / of(x).effective() < 2
-    many = Occupancy.joined([of(part) for part in np.split(x, 500)])
+    many = Mixing.joined([of(part) for part in np.split(x, 500)])
     assert len(many.ended.length) <= 256
     assert np.sum(many.ended.length) == 20_000
     moved = of(x).moved(np.arange(8)[::-1], 10)
@@ -132,8 +132,8 @@ def test_merged_one_by_one_or_at_once_or_never(n_streams: int) -> None:
     parts = [of(part) for part in np.split(x, n_streams)]
     one_by_one = parts[0]
     for part in parts[1:]:
-        one_by_one = Occupancy.joined([one_by_one, part])
+        one_by_one = Mixing.joined([one_by_one, part])
     side_by_side = of(x, slot=np.arange(len(x)) * n_streams // len(x))
     worth = side_by_side.effective()
-    assert Occupancy.joined(parts).effective() == pytest.approx(worth, rel=0.3)
+    assert Mixing.joined(parts).effective() == pytest.approx(worth, rel=0.3)
     assert one_by_one.effective() == pytest.approx(worth, rel=0.3)

@@ -50,7 +50,7 @@ def dependence(evaluator: inferl.Evaluator) -> Check:
 
 
 def kept(evaluator: inferl.Evaluator) -> ScoreBlocks:
-    state = evaluator.settled().method
+    state = evaluator.with_pending().method
     assert isinstance(state, BootstrapState)
     assert state.scores is not None
     return state.scores
@@ -60,12 +60,12 @@ def kept(evaluator: inferl.Evaluator) -> ScoreBlocks:
 def test_a_slow_stream_fails_and_blocks_of_multipliers_are_the_remedy(seed: int) -> None:
     found = dependence(evaluated(slow(2000, 0.9, seed)))
     assert found.failed
-    assert "too narrow" in found.words
-    assert found.remedy == "use multipliers with Blocks() as their clock"
+    assert "too narrow" in found.message
+    assert found.remedy == "use multipliers with BlockClock() as their clock"
     assert found.value == pytest.approx(np.sqrt(19), rel=0.6)  # of (1 + rho) / (1 - rho), at some block length
-    allowed = dependence(evaluated(slow(2000, 0.9, seed), inferl.Blocks()))
+    allowed = dependence(evaluated(slow(2000, 0.9, seed), inferl.BlockClock()))
     assert allowed.status == "passed"
-    assert "allows for dependence" in allowed.words
+    assert "allows for dependence" in allowed.message
 
 
 def test_independent_scores_seldom_raise_an_alarm() -> None:

@@ -14,7 +14,7 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 
-__all__ = ["Algorithm", "Carry", "check_setting", "count", "room", "single", "transitions_of"]
+__all__ = ["Algorithm", "Carry", "carried", "check_setting", "count", "single", "transitions_of"]
 
 Carry = dict[str, Any]  # what is kept between steps: arrays with one row a stream, or rows that wait
 
@@ -177,7 +177,7 @@ def single(u: Vectors, v: Vectors, c: Floats, phi: Vectors) -> Increments:
     return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), squared_norm(phi))
 
 
-def room(carry: Carry, name: str, slot: Integers, *shape: int) -> Floats:
+def carried(carry: Carry, name: str, slot: Integers, *shape: int) -> Floats:
     """Copy a carried array, with rows of zeros for the streams that are new."""
     old = carry.get(name, np.zeros((0, *shape)))
     new = np.zeros((max(len(old), int(slot.max(initial=-1)) + 1), *shape))

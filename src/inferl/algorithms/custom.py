@@ -49,8 +49,8 @@ class Field(Algorithm):
 
     `function(theta, transition)` returns H for all replicas at once: theta and the result are (R, p), the transition
     has `features`, `reward`, `next_features`, `discount` and `ratio`. Features may be of any length `n_features`
-    (default p). Where steps depend on each other, give the multipliers the clock `Blocks`; the check of dependence says
-    if it is needed. Whether the recursion has arrived is not checked.
+    (default p). Where steps depend on each other, give the multipliers a `BlockClock`; the dependence check says if it
+    is needed. Whether the recursion has arrived is not checked.
 
     >>> median = Field(1, lambda theta, transition: np.sign(transition.reward - theta))
     >>> median.affine

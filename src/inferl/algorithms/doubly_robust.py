@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl import engine
-from inferl.algorithms.base import Algorithm, Carry, count, room, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, carried, count, transitions_of
 from inferl.algorithms.td import TD
 from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, lengthened, shared
 from inferl.data.increments import Increments, unexplained
@@ -168,9 +168,9 @@ class DoublyRobust(Algorithm):
         decay, add = data.discounts * data.ratios, starts.astype(np.float64)
         weights = []
         for name, factor in (("weight", 1.0), ("early", 0.5)):
-            carried = room(carry, name, slot)
-            weights.append(engine.decaying_sum(add, factor * decay, slot, steps.first, carried, engine.LARGEST))
-            after[name] = carried
+            sums = carried(carry, name, slot)
+            weights.append(engine.decaying_sum(add, factor * decay, slot, steps.first, sums, engine.LARGEST))
+            after[name] = sums
         made = ValueIncrements(
             phi,
             dphi,
@@ -242,12 +242,12 @@ class ValueIncrements(Rows):
         value = np.concatenate([self.phi.value, self.dphi.value], axis=1)
         return np.concatenate([index[value != 0], self.outputs])
 
-    def at_places(self, place: Integers, seen: Integers, room: int) -> ValueIncrements:
+    def at_indices(self, index: Integers, seen: Integers, capacity: int) -> ValueIncrements:
         """Write sparse increments in terms of places instead of parameters."""
         if not isinstance(self.phi, Sparse) or not isinstance(self.dphi, Sparse) or self.trace is not None:
             return self
-        phi, dphi = (Sparse(np.maximum(place[x.index], 0), x.value, room) for x in (self.phi, self.dphi))
-        return replace(self, phi=phi, dphi=dphi, outputs=place[self.outputs], size=room)
+        phi, dphi = (Sparse(np.maximum(index[x.index], 0), x.value, capacity) for x in (self.phi, self.dphi))
+        return replace(self, phi=phi, dphi=dphi, outputs=index[self.outputs], size=capacity)
 
     def products(self) -> tuple[Vectors, Vectors, Floats]:
         """Vectors u and v (T, p), and c (T,), whose products add up to the equations of theta and of the gaps."""
@@ -290,12 +290,12 @@ class ValueIncrements(Rows):
         Only theta goes towards the rows that it has seen; the gaps take whatever it leaves.
         """
         u, gaps = self._traced(), self.outputs[1:]
-        rest = self.reward - _dot(self.dphi, theta)
-        own = rest if inverse is None else unexplained(rest[:, None], self._leverage(u, inverse)[:, None])[:, 0]
+        residual = self.reward - _dot(self.dphi, theta)
+        own = residual if inverse is None else unexplained(residual[:, None], self._leverage(u, inverse)[:, None])[:, 0]
         fitted = np.zeros(len(self))
         at = np.flatnonzero(self.starts)
         fitted[at] = _dot(self.phi[at], theta) - theta[self.outputs[0]]
-        added = self._weights() * rest[:, None] - self.starts[:, None] * theta[gaps]
+        added = self._weights() * residual[:, None] - self.starts[:, None] * theta[gaps]
         if isinstance(u, Sparse):
             index = np.concatenate([u.index, np.broadcast_to(self.outputs, (len(self), len(OUTPUTS)))], axis=1)
             value = np.concatenate([u.value * own[:, None], fitted[:, None], added], axis=1)

@@ -55,7 +55,7 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
             raise TargetError(f"{algorithm} needs a target: a state's number, or features; DoublyRobust needs none")
         known = ", ".join(repr(known) for known in names) or "none; DoublyRobust has 'value'"
         raise TargetError(f"target is {target!r}; the names that {algorithm} knows are: {known}")
-    if hasattr(target, "words") and "value" in names:  # the starts that a source has observed
+    if hasattr(target, "text") and "value" in names:  # the starts that a source has observed
         return Targets(names["value"], len(names["value"]) == 1, "value")
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
         if target[0] != "value" or not isinstance(algorithm, DoublyRobust):
@@ -77,7 +77,7 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     if not np.isfinite(rows).all():
         raise TargetError("target has entries that are not finite")
     if rows.shape[1] == algorithm.n_values:
-        about = "observed" if hasattr(target, "words") else "features"
+        about = "observed" if hasattr(target, "text") else "features"
         return Targets(algorithm.of_features(rows), array.ndim == 1, about)
     return Targets(rows, array.ndim == 1, "parameters")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, check_setting, room, single, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, carried, check_setting, single, transitions_of
 from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
@@ -47,7 +47,7 @@ class TD(Algorithm):
         phi, dphi = self.features(data)
         u = scale(phi, data.ratios)
         if self.trace > 0:
-            decayed = room(carry, "trace", steps.clock.slot, self.dimension)
+            decayed = carried(carry, "trace", steps.clock.slot, self.dimension)
             u = _traces(dense(phi), np.ones(len(data)), data.ratios, self.trace * data.discounts, steps, decayed)
             dphi, carry = dense(dphi), {"trace": decayed}
         return single(u, dphi, data.rewards, phi), steps.clock, carry
@@ -81,8 +81,8 @@ class EmphaticTD(Algorithm):
         """Return one rank-one term a step."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
-        follow = room(carry, "follow_on", steps.clock.slot)
-        decayed = room(carry, "trace", steps.clock.slot, self.dimension)
+        follow = carried(carry, "follow_on", steps.clock.slot)
+        decayed = carried(carry, "trace", steps.clock.slot, self.dimension)
         emphasis = np.empty(len(data))
         for t, slot in enumerate(steps.clock.slot.tolist()):
             follow_on = 1.0 if steps.first[t] else follow[slot] + 1.0

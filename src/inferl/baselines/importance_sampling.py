@@ -116,12 +116,12 @@ def weight_notes(weights: Floats) -> tuple[str, ...]:
     deviation = (weights - weights.mean()) / largest
     variance, fourth = float((deviation**2).sum()), float((deviation**4).sum())
     excess = fourth - 3 * variance**2 / n
-    decisive = variance**2 / excess if excess > 0 else np.inf
-    if decisive < MIN_DECISIVE:
+    variance_ess = variance**2 / excess if excess > 0 else np.inf
+    if variance_ess < MIN_DECISIVE:
         effective = float((weights / largest).sum() ** 2 / ((weights / largest) ** 2).sum())
         notes.append(
-            f"ratio tails: the variance of the weights rests on about {decisive:.1f} of {n} episodes (effective sample "
-            f"size {effective:.0f}); few episodes carry the weight, and the interval may be far too narrow; use "
+            f"ratio tails: the variance of the weights rests on about {variance_ess:.1f} of {n} episodes (effective "
+            f"sample size {effective:.0f}); few episodes carry the weight, and the interval may be far too narrow; use "
             "DoublyRobust, a policy closer to the behaviour, or more data"
         )
     mean, error = float(weights.mean()), largest * np.sqrt(variance / (n - 1) / n)

@@ -88,9 +88,9 @@ def mean_interval(
     """Student's t interval around an estimate that is, but for a constant, the mean of independent terms."""
     episodes = len(influence)
     error = float(np.std(influence, ddof=1) / np.sqrt(episodes)) if episodes > 1 else np.inf
-    freedom = float(episodes - 1)
-    lower, upper = normal(np.asarray(estimate), np.asarray(error), level, freedom)
-    return Interval(estimate, float(lower), float(upper), level, "normal", error, n, notes, freedom, estimand)
+    df = float(episodes - 1)
+    lower, upper = normal(np.asarray(estimate), np.asarray(error), level, df)
+    return Interval(estimate, float(lower), float(upper), level, "normal", error, n, notes, df, estimand)
 
 
 def check_time_limit(time_limit: str | None) -> None:

@@ -91,16 +91,16 @@ def replay(
         return _replay_field(increments, resamples, lengths, method, p)
     if isinstance(increments, GradientIncrements):
         increments = increments.expanded()
-    theta, lag = np.zeros((len(resamples), p)), np.zeros((len(resamples), p))
+    theta, average_offset = np.zeros((len(resamples), p)), np.zeros((len(resamples), p))
     cap = method.step_size.cap
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         limit = np.full(len(increments), np.inf) if cap is None else cap / increments.scale
         for start, rows in _windows(resamples, int(lengths.max())):
             steps = np.arange(start, start + rows.shape[1])
-            step_size, mass = method.step_size(steps + 1, np.zeros(len(steps))), method.mass(steps)
+            step_size, weight_sum = method.step_size(steps + 1, np.zeros(len(steps))), method.weight_sum(steps)
             left = np.clip(lengths - start, 0, len(steps))
-            engine.walk(theta, lag, increments, rows, left, step_size, mass, limit)
-        averages = theta - lag / method.mass(lengths)[:, None]
+            engine.walk(theta, average_offset, increments, rows, left, step_size, weight_sum, limit)
+        averages = theta - average_offset / method.weight_sum(lengths)[:, None]
     return _finite(averages, lengths)
 
 
@@ -119,14 +119,16 @@ def _replay_field(
     increments: FieldIncrements, resamples: Sequence[Resample], lengths: Integers, method: OnlineBootstrap, p: int
 ) -> Floats:
     """Walk one resample after the other: the user's function takes one transition at a time."""
-    theta, lag = np.zeros((len(resamples), p, 1)), np.zeros((len(resamples), p, 1))
+    theta, average_offset = np.zeros((len(resamples), p, 1)), np.zeros((len(resamples), p, 1))
     for b, length in enumerate(lengths.tolist()):
         steps, none = np.arange(length), np.zeros(length, np.int64)
         own = increments[resamples[b].take(length)]
         draws = engine.Draws(method.multipliers, 0, 0, none, none)
-        engine.fold(theta[b], lag[b], own, method.step_size(steps + 1, own.scale), method.mass(steps), draws)
+        engine.fold(
+            theta[b], average_offset[b], own, method.step_size(steps + 1, own.scale), method.weight_sum(steps), draws
+        )
     with np.errstate(over="ignore", invalid="ignore"):
-        return _finite(theta[..., 0] - lag[..., 0] / method.mass(lengths)[:, None], lengths)
+        return _finite(theta[..., 0] - average_offset[..., 0] / method.weight_sum(lengths)[:, None], lengths)
 
 
 def _finite(averages: Floats, lengths: Integers) -> Floats:

@@ -35,8 +35,8 @@ def solutions(
     for sums, length in _summed(x, units, counts):
         factored = Factored(sums[:, :-1] + np.diag(length * x.damping), size)
         _, unknown, whole = factored.influence(inside)
-        outside = np.hypot(unknown, missing) / np.maximum(np.hypot(whole, missing), 1e-300)
-        yield inside @ factored.solve(sums[:, -1]), bool((outside > UNIDENTIFIED).any())
+        unidentified_fraction = np.hypot(unknown, missing) / np.maximum(np.hypot(whole, missing), 1e-300)
+        yield inside @ factored.solve(sums[:, -1]), bool((unidentified_fraction > UNIDENTIFIED).any())
 
 
 def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator[tuple[Floats, float]]:

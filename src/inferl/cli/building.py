@@ -124,7 +124,7 @@ def _method(options: Mapping[str, Any], algorithm: Algorithm) -> Any:
         return inferl.LeastSquares(algorithm.blocks)
     if "step_size" not in options:
         raise SettingError("the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares")
-    clock: Any = {"step": "step", "block": inferl.Blocks(), "episode": "episode"}[options["clock"]]
+    clock: Any = {"step": "step", "block": inferl.BlockClock(), "episode": "episode"}[options["clock"]]
     return inferl.OnlineBootstrap(
         inferl.Polynomial(options["step_size"]),
         n_replicas=options["replicas"],

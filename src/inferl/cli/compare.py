@@ -37,7 +37,7 @@ def compare(
     runs = Run.load(first), Run.load(second)
     found = difference(*runs, level)
     if json_lines:
-        typer.echo(as_json({**found.to_dict(), "freedom": found.freedom}))
+        typer.echo(as_json({**found.to_dict(), "df": found.df}))
     else:
         for path, run in zip((first, second), runs, strict=True):
             typer.echo(f"{path}: {str(run.interval(level=level)).splitlines()[0]}")
@@ -45,7 +45,7 @@ def compare(
         typer.echo(f"difference {digits} at {level * 100:g}%: {verdict(found)}")
         typer.echo(
             f"(for independent runs: standard error sqrt(s1^2 + s2^2) = {found.standard_error:.3g}, "
-            f"{found.freedom:.4g} degrees of freedom after Welch)"
+            f"{found.df:.4g} degrees of freedom after Welch)"
         )
         for note in found.notes:
             typer.echo(f"note: {note}")

@@ -82,7 +82,7 @@ def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Re
     lake = FiniteMDP.from_toy_text(env)
     policy = lake.optimal_policy(DISCOUNT)
     truth = float(lake.values(policy, DISCOUNT)[0])
-    source = rollout(env, policy, inferl.OneHot(lake.n_states), DISCOUNT, seed=seed)
+    source = rollout(env, policy, inferl.features.OneHot(lake.n_states), DISCOUNT, seed=seed)
     bootstrap = inferl.OnlineBootstrap(inferl.Polynomial(100, decay=0.65), seed=seed)
     tabular = [inferl.Evaluator(inferl.TD(lake.n_states), method) for method in (bootstrap, inferl.LeastSquares())]
     coarse, seen = inferl.Evaluator(inferl.DoublyRobust(4)), list[inferl.Transitions]()

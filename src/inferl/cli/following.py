@@ -182,8 +182,8 @@ def answer_by_baseline(
 def as_json(content: Any) -> str:
     """Write one line of JSON, null for numbers that JSON does not have.
 
-    >>> as_json({"freedom": float("inf")})
-    '{"freedom": null}'
+    >>> as_json({"df": float("inf")})
+    '{"df": null}'
     """
     return json.dumps(_finite(content), allow_nan=False)
 

@@ -66,9 +66,9 @@ class Increments(Rows):
 
     def at(self, theta: Floats) -> Floats:
         """Evaluate H_t(theta) for one theta (p,): (T, p)."""
-        return _summed("tkp,tk->tp", dense(self.u), self.rest(theta)) - self.damping * theta
+        return _summed("tkp,tk->tp", dense(self.u), self.residual(theta)) - self.damping * theta
 
-    def rest(self, theta: Floats) -> Floats:
+    def residual(self, theta: Floats) -> Floats:
         """What theta leaves unexplained of each term, c - v . theta: (T, K)."""
         v = self.v
         if isinstance(v, Sparse):
@@ -80,13 +80,13 @@ class Increments(Rows):
 
         If theta has seen these rows, the `inverse` of the sum of all A_t corrects for it (see `unexplained`).
         """
-        u, rest = self.u, self.rest(theta)
+        u, residual = self.u, self.residual(theta)
         if inverse is not None:
-            rest = unexplained(rest, self.leverage(inverse))
+            residual = unexplained(residual, self.leverage(inverse))
         if not isinstance(u, Sparse) or self.damping.any():
-            return _summed("tkp,tk->tp", dense(u), rest) - self.damping * theta
+            return _summed("tkp,tk->tp", dense(u), residual) - self.damping * theta
         n = len(self)
-        return Sparse(u.index.reshape(n, -1), (u.value * rest[..., None]).reshape(n, -1), u.size)
+        return Sparse(u.index.reshape(n, -1), (u.value * residual[..., None]).reshape(n, -1), u.size)
 
     def leverage(self, inverse: Floats) -> Floats:
         """How much each term explains itself, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
@@ -113,13 +113,13 @@ class Increments(Rows):
         value = np.concatenate([x.value.reshape(n, -1) for x in (u, v)], axis=1)
         return np.asarray(index[value != 0])
 
-    def at_places(self, place: Integers, seen: Integers, room: int) -> Increments:
+    def at_indices(self, index: Integers, seen: Integers, capacity: int) -> Increments:
         """Write sparse increments in terms of places instead of parameters."""
         if not isinstance(self.u, Sparse) or not isinstance(self.v, Sparse):
             return self
-        damping = np.zeros(room)
+        damping = np.zeros(capacity)
         damping[: len(seen)] = self.damping[seen]
-        u, v = (Sparse(np.maximum(place[x.index], 0), x.value, room) for x in (self.u, self.v))
+        u, v = (Sparse(np.maximum(index[x.index], 0), x.value, capacity) for x in (self.u, self.v))
         return replace(self, u=u, v=v, damping=damping)
 
     def products(self) -> tuple[Vectors, Vectors, Floats]:
@@ -233,7 +233,7 @@ def _refuse_infinite(name: str, array: Floats) -> None:
         raise DataError(f"row {where[0]}: {name} {where[1:]} is {array[where]}; drop or repair the row")
 
 
-def unexplained(rest: Floats, leverage: Floats) -> Floats:
+def unexplained(residual: Floats, leverage: Floats) -> Floats:
     """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
 
     With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
@@ -241,7 +241,7 @@ def unexplained(rest: Floats, leverage: Floats) -> Floats:
     an elsewhere.
     """
     alone = leverage > MOST_LEVERAGE
-    stretched = rest / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
+    stretched = residual / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
     others = np.sum(~alone, axis=0)
     usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
     return np.asarray(np.where(alone & (others > 0), usual, stretched))

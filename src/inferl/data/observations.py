@@ -27,9 +27,9 @@ class Observations:
     Ordinary: valid values, features of the kind seen before, and no explicit `first` or `episode`.
     """
 
-    def __init__(self, dimension: int, room: int) -> None:
+    def __init__(self, dimension: int, capacity: int) -> None:
         self.dimension = dimension
-        self.room = room
+        self.capacity = capacity
         self.tabular: bool | None = None  # whether features are row numbers; None: no step is ordinary yet
         self.rows: list[tuple[Any, ...]] = []
         self._shape = (dimension,)
@@ -38,7 +38,7 @@ class Observations:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(
+    def append(
         self,
         features: Any,
         reward: Any,
@@ -100,7 +100,7 @@ class Observations:
     def _keep(self, features: Any, next_features: Any) -> bool:
         """Copy two vectors into the next free place, and say whether they are sound."""
         if len(self._vectors) == 0:
-            self._vectors = np.zeros((self.room, 2 * self.dimension))
+            self._vectors = np.zeros((self.capacity, 2 * self.dimension))
         if type(features) is list:
             features, next_features = _listed(features), _listed(next_features)
         for vector in (features, next_features):

@@ -34,7 +34,7 @@ class RatioSummary:
         bounds(self, {"n": COUNT, "tails": COUNT, "discount": (0, 1)})
         bounds(self, dict.fromkeys(("total", "squares", "largest"), (0, np.inf)))
 
-    def taking(self, ratios: Floats, discounts: Floats) -> RatioSummary:
+    def updated(self, ratios: Floats, discounts: Floats) -> RatioSummary:
         """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
         discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]

@@ -49,22 +49,23 @@ class Draws(NamedTuple):
 class Fold(Protocol):
     """Fold T increments into the rows, in place.
 
-    For t = 1..T, in each column:  Delta = step_size_t W_t H_t(iterate),  lag += mass_t Delta,  iterate += Delta.
+    For t = 1..T, in each column:  Delta = step_size_t W_t H_t(iterate),  average_offset += weight_sum_t Delta,
+    iterate += Delta.
 
-    `iterate` and `lag` are (p, R): parameters down, the estimate and its replicas across; W is 1 in column 0. `mass`
-    (T,) is the sum of the averaging weights before t; with it the weighted average of all iterates is
-    iterate - lag / (mass with t included): a summation by parts, so that sparse steps average at the cost of their
-    non-zeros. Returns the largest absolute parameter of each column after every tile of rows: (tiles, R); for sparse
-    steps, of the parameters that the tile touched.
+    `iterate` and `average_offset` are (p, R): parameters down, the estimate and its replicas across; W is 1 in column
+    0. `weight_sum` (T,) is the sum of the averaging weights before t. The weighted average of all iterates is
+    iterate - average_offset / weight_sum, with the weight of t included: a summation by parts, so that sparse steps
+    average at the cost of their non-zeros. Returns the largest absolute parameter of each column after every tile of
+    rows: (tiles, R); for sparse steps, of the parameters that the tile touched.
     """
 
     def __call__(
         self,
         iterate: Floats,
-        lag: Floats,
+        average_offset: Floats,
         increments: Foldable,
         step_size: Floats,
-        mass: Floats,
+        weight_sum: Floats,
         draws: Draws,
         threads: int = 1,
     ) -> Floats:
@@ -76,19 +77,19 @@ class Walk(Protocol):
     """Let resamples walk along rows of their own, in place; the averaged recursion, without multipliers.
 
     Walker b takes row `rows` (B, T) [b, t] of the increments at its t-th step, up to `lengths` (B,) [b]. With H of that
-    row:  Delta = min(step_size_t, limit_row) H(iterate_b),  lag_b += mass_t Delta,  iterate_b += Delta.  `iterate` and
-    `lag` are (B, p). `limit` has one entry a row of the increments.
+    row:  Delta = min(step_size_t, limit_row) H(iterate_b),  average_offset_b += weight_sum_t Delta,
+    iterate_b += Delta.  `iterate` and `average_offset` are (B, p). `limit` has one entry a row of the increments.
     """
 
     def __call__(
         self,
         iterate: Floats,
-        lag: Floats,
+        average_offset: Floats,
         increments: Increments,
         rows: Integers,
         lengths: Integers,
         step_size: Floats,
-        mass: Floats,
+        weight_sum: Floats,
         limit: Floats,
     ) -> None:
         """Walk."""

@@ -17,7 +17,7 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.streams import Clock
 from inferl.errors import SettingError
 
-__all__ = ["LAWS", "LAYOUT", "Blocks", "Law", "Multipliers", "philox"]
+__all__ = ["LAWS", "LAYOUT", "BlockClock", "Law", "Multipliers", "philox"]
 
 Words = NDArray[np.uint64]
 
@@ -91,12 +91,12 @@ LAWS = {
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockClock:
     r"""A clock whose ticks last for growing blocks of about `length` t^`growth` steps of a stream.
 
     .. math:: \text{tick}(n) = \lfloor n^{1-a} / (c (1-a)) \rfloor
 
-    >>> clock = Blocks(4, 0.5)
+    >>> clock = BlockClock(4, 0.5)
     >>> clock.tick(np.array([1, 4, 15, 16, 10_000]))
     array([ 0,  1,  1,  2, 50])
     """
@@ -118,21 +118,23 @@ class Blocks:
 class Multipliers:
     """A law and a clock: W of replica b is drawn anew at each tick and stays until the next.
 
-    With ``clock="step"`` every transition has its own multiplier; with ``"episode"`` or `Blocks` a multiplier stays
+    With ``clock="step"`` every transition has its own multiplier; with ``"episode"`` or `BlockClock` a multiplier stays
     for a stretch of a stream, so that the replicas feel its dependence.
 
-    >>> Multipliers("two-point", clock=Blocks()).deviation
+    >>> Multipliers("two-point", clock=BlockClock()).deviation
     1.0
     """
 
     law: str = "uniform"
-    clock: str | Blocks = "step"
+    clock: str | BlockClock = "step"
 
     def __post_init__(self) -> None:
         if self.law not in LAWS:
             raise SettingError(f"there is no law {self.law!r}; choose one of {', '.join(LAWS)}")
-        if not isinstance(self.clock, Blocks) and self.clock not in ("step", "episode"):
-            raise SettingError(f"there is no clock {self.clock!r}; choose 'step', 'episode' or Blocks(length, growth)")
+        if not isinstance(self.clock, BlockClock) and self.clock not in ("step", "episode"):
+            raise SettingError(
+                f"there is no clock {self.clock!r}; choose 'step', 'episode' or BlockClock(length, growth)"
+            )
 
     @property
     def deviation(self) -> float:
@@ -141,7 +143,7 @@ class Multipliers:
 
     def ticks(self, clock: Clock) -> Integers:
         """Tick of each row: (T,)."""
-        if isinstance(self.clock, Blocks):
+        if isinstance(self.clock, BlockClock):
             return self.clock.tick(clock.count)
         return clock.step if self.clock == "step" else clock.episode
 

@@ -39,23 +39,23 @@ def instruction_set() -> str:
 
 def fold(
     iterate: Floats,
-    lag: Floats,
+    average_offset: Floats,
     increments: Foldable,
     step_size: Floats,
-    mass: Floats,
+    weight_sum: Floats,
     draws: Draws,
     threads: int = 1,
 ) -> Floats:
     """Fold increments into the rows; see `seam.Fold`. Replicas are shared out to threads; the bits do not change."""
     law = _LAWS.get(draws.multipliers.law)
     if isinstance(increments, FieldIncrements) or law is None:  # the user's own Python
-        return reference.fold(iterate, lag, increments, step_size, mass, draws)
+        return reference.fold(iterate, average_offset, increments, step_size, weight_sum, draws)
     largest = np.empty((-(-len(increments) // TILE), iterate.shape[1]))
     call = (
         iterate,
-        lag,
+        average_offset,
         _flat(step_size),
-        _flat(mass),
+        _flat(weight_sum),
         TILE,
         largest,
         law,
@@ -86,18 +86,18 @@ def fold(
 
 def walk(
     iterate: Floats,
-    lag: Floats,
+    average_offset: Floats,
     increments: Increments,
     rows: Integers,
     lengths: Integers,
     step_size: Floats,
-    mass: Floats,
+    weight_sum: Floats,
     limit: Floats,
 ) -> None:
     """Let resamples walk along rows of their own; see `seam.Walk`."""
     u, v, c = increments.u, increments.v, _flat(increments.c)
     damping = increments.damping if increments.damping.any() else np.zeros(0)
-    call = (iterate, lag, _whole(rows), _whole(lengths), _flat(step_size), _flat(mass), _flat(limit))
+    call = (iterate, average_offset, _whole(rows), _whole(lengths), _flat(step_size), _flat(weight_sum), _flat(limit))
     if isinstance(u, Sparse) and isinstance(v, Sparse) and not len(damping):
         entries = (_whole(u.index), _flat(u.value), _whole(v.index), _flat(v.value))
         _native.walk_sparse(*call, *entries, c)

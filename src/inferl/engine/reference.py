@@ -19,10 +19,10 @@ __all__ = ["add_entries", "decaying_sum", "fold", "follow_episodes", "pair_up", 
 
 def fold(
     iterate: Floats,
-    lag: Floats,
+    average_offset: Floats,
     increments: Foldable,
     step_size: Floats,
-    mass: Floats,
+    weight_sum: Floats,
     draws: Draws,
     threads: int = 1,
 ) -> Floats:
@@ -36,65 +36,75 @@ def fold(
         multiplier = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
         gain[:, 1:] = step_size[rows, None] * multiplier.T
         with np.errstate(over="ignore", invalid="ignore"):  # an exploded row is the caller's to find
-            _fold_tile(iterate, lag, increments[rows], gain, mass[rows])
+            _fold_tile(iterate, average_offset, increments[rows], gain, weight_sum[rows])
             largest.append(np.abs(iterate).max(axis=0))
     return np.array(largest)
 
 
-def _fold_tile(iterate: Floats, lag: Floats, increments: Foldable, gain: Floats, mass: Floats) -> None:
+def _fold_tile(iterate: Floats, average_offset: Floats, increments: Foldable, gain: Floats, weight_sum: Floats) -> None:
     if isinstance(increments, GradientIncrements):
         increments = increments.expanded()
     if isinstance(increments, FieldIncrements):
-        _fold_field(iterate, lag, increments, gain, mass)
+        _fold_field(iterate, average_offset, increments, gain, weight_sum)
     elif isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse):
-        _fold_sparse(iterate, lag, increments.u, increments.v, increments, gain, mass)
+        _fold_sparse(iterate, average_offset, increments.u, increments.v, increments, gain, weight_sum)
     else:
-        _fold_dense(iterate, lag, increments, gain, mass)
+        _fold_dense(iterate, average_offset, increments, gain, weight_sum)
 
 
-def _fold_dense(iterate: Floats, lag: Floats, increments: Increments, gain: Floats, mass: Floats) -> None:
+def _fold_dense(
+    iterate: Floats, average_offset: Floats, increments: Increments, gain: Floats, weight_sum: Floats
+) -> None:
     u, v, c = dense(increments.u), dense(increments.v), increments.c
     damping = increments.damping[:, None]
     for t in range(len(increments)):
         change = -damping * iterate if damping.any() else np.zeros_like(iterate)
         for k in range(increments.n_terms):
-            rest = c[t, k] - np.add.reduce(v[t, k][:, None] * iterate, axis=0)
-            change += u[t, k][:, None] * rest
+            residual = c[t, k] - np.add.reduce(v[t, k][:, None] * iterate, axis=0)
+            change += u[t, k][:, None] * residual
         change *= gain[t]
-        lag += mass[t] * change
+        average_offset += weight_sum[t] * change
         iterate += change
 
 
-def _fold_field(iterate: Floats, lag: Floats, increments: FieldIncrements, gain: Floats, mass: Floats) -> None:
+def _fold_field(
+    iterate: Floats, average_offset: Floats, increments: FieldIncrements, gain: Floats, weight_sum: Floats
+) -> None:
     for t in range(len(increments)):
         change = gain[t] * increments.at(t, iterate.T.copy()).T  # a copy: the user's function may write to it
-        lag += mass[t] * change
+        average_offset += weight_sum[t] * change
         iterate += change
 
 
 def _fold_sparse(
-    iterate: Floats, lag: Floats, u: Sparse, v: Sparse, increments: Increments, gain: Floats, mass: Floats
+    iterate: Floats,
+    average_offset: Floats,
+    u: Sparse,
+    v: Sparse,
+    increments: Increments,
+    gain: Floats,
+    weight_sum: Floats,
 ) -> None:
     """Touch only the parameters that an increment names."""
     damped = np.flatnonzero(increments.damping)
     damping = increments.damping[damped, None]
     # Plain Python numbers: indexing NumPy scalars costs more than the arithmetic on 200 replicas.
     u_terms, v_terms, constants = _entries(u), _entries(v), increments.c.tolist()
-    for t, moment in enumerate(mass.tolist()):
-        rests = []
+    for t, moment in enumerate(weight_sum.tolist()):
+        residuals = []
         for k, entries in enumerate(v_terms[t]):
-            rest = constants[t][k]
+            residual = constants[t][k]
             for index, value in entries:
-                rest = rest - value * iterate[index]
-            rests.append(gain[t] * rest)
+                residual = residual - value * iterate[index]
+            residuals.append(gain[t] * residual)
         if damped.size:
             change = -gain[t] * damping * iterate[damped]
-            lag[damped] += moment * change
+            average_offset[damped] += moment * change
             iterate[damped] += change
-        for rest, entries in zip(rests, u_terms[t], strict=True):
+        for residual, entries in zip(residuals, u_terms[t], strict=True):
             for index, value in entries:
-                change = value * rest
-                lag[index] += moment * change
+                change = value * residual
+                average_offset[index] += moment * change
                 iterate[index] += change
 
 
@@ -119,10 +129,15 @@ def pair_up(
     row: int,
 ) -> int:
     """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
-    n_levels, room = gathered.shape[:2]
-    expect(room > 0 and all_below(waiting, room + 1) and all_below(slot, len(half)) and half.shape[:2] == is_open.shape)
+    n_levels, capacity = gathered.shape[:2]
+    expect(
+        capacity > 0
+        and all_below(waiting, capacity + 1)
+        and all_below(slot, len(half))
+        and half.shape[:2] == is_open.shape
+    )
     for t in range(row, len(scores)):
-        if (waiting == room).any():
+        if (waiting == capacity).any():
             return t
         g, s = scores[t], slot[t]
         for level in range(n_levels):
@@ -268,19 +283,19 @@ STRETCH = 128  # steps whose small numbers are gathered at once
 
 def walk(
     iterate: Floats,
-    lag: Floats,
+    average_offset: Floats,
     increments: Increments,
     rows: Integers,
     lengths: Integers,
     step_size: Floats,
-    mass: Floats,
+    weight_sum: Floats,
     limit: Floats,
 ) -> None:
     """Let resamples walk along rows of their own; see `seam.Walk`."""
     sparse = isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse)
     take = _SparseWalk(increments) if sparse else _DenseWalk(increments)
     rank = np.argsort(-lengths, kind="stable")  # the longest first: those that are not over yet stand together
-    theta, behind = iterate[rank], lag[rank]
+    theta, behind = iterate[rank], average_offset[rank]
     walking = len(lengths) - np.searchsorted(lengths[rank][::-1], np.arange(rows.shape[1]), side="right")
     edges = np.union1d(np.flatnonzero(np.diff(walking)) + 1, np.arange(0, rows.shape[1], STRETCH))
     with np.errstate(over="ignore", invalid="ignore"):  # an exploded resample is the caller's to find
@@ -288,8 +303,8 @@ def walk(
             m = walking[first]
             own = np.ascontiguousarray(rows[rank[:m], first:end].T)
             gain = np.minimum(step_size[first:end, None], limit[own])
-            take(theta[:m], behind[:m], own, gain, mass[first:end])
-    iterate[rank], lag[rank] = theta, behind
+            take(theta[:m], behind[:m], own, gain, weight_sum[first:end])
+    iterate[rank], average_offset[rank] = theta, behind
 
 
 class _SparseWalk:
@@ -312,9 +327,9 @@ class _SparseWalk:
             for y in (x.u, x.v)
         )
 
-    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
+    def __call__(self, theta: Floats, average_offset: Floats, rows: Integers, gain: Floats, weight_sum: Floats) -> None:
         """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
-        flat, behind = theta.reshape(-1), lag.reshape(-1)  # views
+        flat, behind = theta.reshape(-1), average_offset.reshape(-1)  # views
         offset = np.arange(len(theta)) * theta.shape[1]
         updates, looks = (
             [
@@ -325,21 +340,21 @@ class _SparseWalk:
         )
         c = self.c[:, rows]
         damped = np.flatnonzero(self.damping)
-        for t, moment in enumerate(mass.tolist()):
-            rests = []
+        for t, moment in enumerate(weight_sum.tolist()):
+            residuals = []
             for constant, entries in zip(c, looks, strict=True):
-                rest = constant[t]
+                residual = constant[t]
                 for index, value in entries:
                     seen = flat.take(index[t])
-                    rest = rest - (seen if value is None else np.multiply(seen, value[t], out=seen))
-                rests.append(np.multiply(rest, gain[t], out=rest if entries else None))
+                    residual = residual - (seen if value is None else np.multiply(seen, value[t], out=seen))
+                residuals.append(np.multiply(residual, gain[t], out=residual if entries else None))
             if damped.size:
                 change = -gain[t][:, None] * self.damping[damped] * theta[:, damped]
-                lag[:, damped] += moment * change
+                average_offset[:, damped] += moment * change
                 theta[:, damped] += change
-            for rest, entries in zip(rests, updates, strict=True):
+            for residual, entries in zip(residuals, updates, strict=True):
                 for index, value in entries:
-                    change = rest if value is None else rest * value[t]
+                    change = residual if value is None else residual * value[t]
                     flat[index[t]] += change
                     behind[index[t]] += moment * change
 
@@ -353,29 +368,29 @@ class _DenseWalk:
         self.c = np.ascontiguousarray(x.c.T)  # (K, T)
         self.damping = x.damping
 
-    def __call__(self, theta: Floats, lag: Floats, rows: Integers, gain: Floats, mass: Floats) -> None:
+    def __call__(self, theta: Floats, average_offset: Floats, rows: Integers, gain: Floats, weight_sum: Floats) -> None:
         """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
         gathered = np.empty_like(theta)
         c = self.c[:, rows]
         damped = self.damping.any()
-        for t, (own, moment) in enumerate(zip(rows, mass.tolist(), strict=True)):
-            rests = []
+        for t, (own, moment) in enumerate(zip(rows, weight_sum.tolist(), strict=True)):
+            residuals = []
             for constant, (_, look) in zip(c, self.terms, strict=True):
                 look.take(own, axis=0, out=gathered, mode="clip")  # without a mode NumPy works on a copy of `out`
-                rest = _dots(gathered, theta)
-                np.subtract(constant[t], rest, out=rest)
-                rest *= gain[t]
-                rests.append(rest)
+                residual = _dots(gathered, theta)
+                np.subtract(constant[t], residual, out=residual)
+                residual *= gain[t]
+                residuals.append(residual)
             if damped:
                 change = -gain[t][:, None] * self.damping * theta
-                lag += moment * change
+                average_offset += moment * change
                 theta += change
-            for (update, _), rest in zip(self.terms, rests, strict=True):
+            for (update, _), residual in zip(self.terms, residuals, strict=True):
                 update.take(own, axis=0, out=gathered, mode="clip")
-                gathered *= rest[:, None]
+                gathered *= residual[:, None]
                 theta += gathered
                 gathered *= moment
-                lag += gathered
+                average_offset += gathered
 
 
 def _dots(x: Floats, y: Floats) -> Floats:

@@ -5,9 +5,9 @@ them). It returns one vector or row number, or one per observation.
 """
 
 from inferl.features.base import Features
-from inferl.features.bases import RBF, Fourier, Tiles
+from inferl.features.bases import RBF, Fourier, TileCoding
 from inferl.features.learned import Function, Network, Transform
-from inferl.features.one_hot import OneHot, as_features
+from inferl.features.one_hot import OneHot
 from inferl.features.scaling import Scaled, WithIntercept
 
 __all__ = [
@@ -18,8 +18,7 @@ __all__ = [
     "Network",
     "OneHot",
     "Scaled",
-    "Tiles",
+    "TileCoding",
     "Transform",
     "WithIntercept",
-    "as_features",
 ]

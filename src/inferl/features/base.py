@@ -16,7 +16,16 @@ Bounds = tuple[float, ...]
 
 
 class Features(Protocol):
-    """Anything with a `dimension` that turns observations into features."""
+    """Anything with a `dimension` that turns observations into features.
+
+    >>> class Square:
+    ...     dimension = 2
+    ...
+    ...     def __call__(self, observations):
+    ...         return np.stack([observations, np.square(observations)], axis=-1)
+    >>> Square()(np.array([1.0, 3.0])).tolist()
+    [[1.0, 1.0], [3.0, 9.0]]
+    """
 
     @property
     def dimension(self) -> int:

@@ -12,7 +12,7 @@ from inferl.data.arrays import Floats, Integers, as_count, as_floats
 from inferl.errors import SettingError
 from inferl.features.base import Bounds, as_bounds, unit, vectors
 
-__all__ = ["RBF", "Fourier", "Tiles"]
+__all__ = ["RBF", "Fourier", "TileCoding"]
 
 MOST = 1_000_000  # features; more are a mistake, and would not fit into memory
 
@@ -65,7 +65,7 @@ class Fourier:
 
 
 @dataclass(frozen=True, init=False)
-class Tiles:
+class TileCoding:
     """Tile coding: grids of equal tiles laid over the box, each a little displaced; a feature is 1 inside its tile.
 
     With one tiling this is a plain grid. Displacements are spread evenly over a tile's width, by odd multiples from
@@ -83,7 +83,7 @@ class Tiles:
 
     Examples
     --------
-    >>> features = Tiles(low=0, high=1, tilings=2, tiles=4)
+    >>> features = TileCoding(low=0, high=1, tilings=2, tiles=4)
     >>> features([0.3]).tolist()
     [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     """

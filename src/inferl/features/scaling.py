@@ -66,7 +66,7 @@ class WithIntercept:
     Parameters
     ----------
     features
-        Whose features are vectors. Those of `OneHot` need no constant, nor do `Fourier` and `Tiles`: it is in them.
+        Whose features are vectors. `OneHot` needs no constant; `Fourier` and `TileCoding` contain one.
 
     Examples
     --------

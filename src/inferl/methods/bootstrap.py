@@ -47,7 +47,7 @@ class EffectiveBlocks:
         shapes(self, {"tick": "S", "open": "S"})
         bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, 1e150)))
 
-    def taking(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
+    def updated(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
         """Take in rows with their averaging weights."""
         new = int(slot.max(initial=-1)) + 1 - len(self.tick)
         ticks = np.r_[self.tick, np.full(max(new, 0), -1)]
@@ -87,7 +87,7 @@ class BootstrapState:
     """The rows, and what has been folded into them."""
 
     iterate: Floats  # (p, B + 1)
-    lag: Floats  # (p, B + 1): the average is iterate - lag / mass
+    average_offset: Floats  # (p, B + 1): the average is iterate - average_offset / weight_sum
     n: int  # increments folded
     scale: float  # largest parameter that row 0 ever had at a tile's edge
     blocks: EffectiveBlocks | None  # None if every step has its own multiplier
@@ -96,7 +96,7 @@ class BootstrapState:
 
     def verify(self) -> None:
         """Refuse rows that no steps lead to; one that has diverged is not kept."""
-        shapes(self, {"iterate": "p R", "lag": "p R", "size": "d", "scores.pilot": "p"})
+        shapes(self, {"iterate": "p R", "average_offset": "p R", "size": "d", "scores.pilot": "p"})
         bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1]), "size": (0, FINITE[1])})
 
 
@@ -105,7 +105,7 @@ class BootstrapReading(NamedTuple):
 
     estimate: Floats  # (k,)
     deviations: Floats  # (B, k): (bar_b - bar_0) . target / deviation of W
-    freedom: float  # number of blocks less one; infinite if every step has its own multiplier
+    df: float  # number of blocks less one; infinite if every step has its own multiplier
     n: int
 
     def scores(self) -> Floats:
@@ -176,7 +176,7 @@ class OnlineBootstrap:
         """Start all rows at 0."""
         rows = np.zeros((n_parameters, self.n_replicas + 1))
         blocks = None if self.multipliers.clock == "step" else EffectiveBlocks()
-        return BootstrapState(iterate=rows, lag=rows.copy(), n=0, scale=0.0, blocks=blocks)
+        return BootstrapState(iterate=rows, average_offset=rows.copy(), n=0, scale=0.0, blocks=blocks)
 
     def advance(self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int = 1) -> BootstrapState:
         """Fold whole tiles of increments into the rows; the old state stays as it is."""
@@ -203,24 +203,26 @@ class OnlineBootstrap:
         if not isinstance(increments, FieldIncrements) or not self.companion:
             return None
         scores = after.scores or ScoreBlocks.start(np.zeros(len(after.iterate)))
-        scores = scores.taking(increments, clock)
+        scores = scores.updated(increments, clock)
         return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
 
     def _folded(
         self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int
     ) -> tuple[BootstrapState, Floats]:
         """Fold, and return the largest parameter of each row after each tile."""
-        iterate, lag = state.iterate.copy(), state.lag.copy()
+        iterate, average_offset = state.iterate.copy(), state.average_offset.copy()
         step_size = self.step_size(clock.step, increments.scale)
-        masses = self.mass(np.arange(state.n, state.n + len(increments) + 1))
+        weight_sums = self.weight_sum(np.arange(state.n, state.n + len(increments) + 1))
         tick = self.multipliers.ticks(clock)
         draws = engine.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.slot)
-        largest = engine.fold(iterate, lag, increments, step_size, masses[:-1], draws, threads)
-        blocks = state.blocks and state.blocks.taking(clock.slot, tick, np.diff(masses))
-        after = replace(state, iterate=iterate, lag=lag, n=state.n + len(increments), blocks=blocks)
+        largest = engine.fold(iterate, average_offset, increments, step_size, weight_sums[:-1], draws, threads)
+        blocks = state.blocks and state.blocks.updated(clock.slot, tick, np.diff(weight_sums))
+        after = replace(
+            state, iterate=iterate, average_offset=average_offset, n=state.n + len(increments), blocks=blocks
+        )
         return after, largest
 
-    def mass(self, n: Integers) -> Floats:
+    def weight_sum(self, n: Integers) -> Floats:
         """Sum of the averaging weights of the first n steps."""
         steps = n.astype(np.float64)
         if isinstance(self.average, BurnIn):
@@ -241,31 +243,31 @@ class OnlineBootstrap:
         """
         seen = targets @ self._averages(state)  # (k, B + 1)
         deviations = (seen[:, 1:] - seen[:, :1]).T / self.multipliers.deviation
-        freedom = np.inf if state.blocks is None else max(state.blocks.number - 1, 0.0)
-        if 0 < freedom < np.inf:
-            deviations = deviations * np.sqrt((freedom + 1) / freedom)
-        return BootstrapReading(seen[:, 0], deviations, freedom, state.n)
+        df = np.inf if state.blocks is None else max(state.blocks.number - 1, 0.0)
+        if 0 < df < np.inf:
+            deviations = deviations * np.sqrt((df + 1) / df)
+        return BootstrapReading(seen[:, 0], deviations, df, state.n)
 
     def _averages(self, state: BootstrapState) -> Floats:
-        mass = float(self.mass(np.array(state.n)))
-        return state.iterate - state.lag / mass if mass > 0 else state.iterate
+        weight_sum = float(self.weight_sum(np.array(state.n)))
+        return state.iterate - state.average_offset / weight_sum if weight_sum > 0 else state.iterate
 
     def interval(self, reading: BootstrapReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
         kind = kind or "percentile"
         if kind not in self.kinds:
             raise KindError(f"OnlineBootstrap has no {kind!r} interval; choose one of {', '.join(self.kinds)}")
-        estimate, deviations, freedom, n = reading
+        estimate, deviations, df, n = reading
         with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
             spread = deviations.std(axis=0, ddof=1)
-        if n == 0 or freedom == 0:  # no spread to speak of yet
+        if n == 0 or df == 0:  # no spread to speak of yet
             return Interval(estimate, estimate - np.inf, estimate + np.inf, level, kind, spread + np.inf, n)
         if kind == "normal":
-            lower, upper = normal(estimate, spread, level, freedom)
+            lower, upper = normal(estimate, spread, level, df)
         else:
-            few = quantile(level, freedom) / quantile(level)  # as few blocks widen the normal interval
+            few = quantile(level, df) / quantile(level)  # as few blocks widen the normal interval
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
-        return Interval(estimate, lower, upper, level, kind, spread, n, freedom=freedom)
+        return Interval(estimate, lower, upper, level, kind, spread, n, df=df)
 
     def _refuse_divergence(
         self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
@@ -299,5 +301,7 @@ def concatenate(states: Sequence[BootstrapState]) -> BootstrapState:
     """Join the replicas of several shards of one run; row 0, which every shard has, is taken once."""
     first = states[0]
     iterate = np.concatenate([first.iterate, *(state.iterate[:, 1:] for state in states[1:])], axis=1)
-    lag = np.concatenate([first.lag, *(state.lag[:, 1:] for state in states[1:])], axis=1)
-    return replace(first, iterate=iterate, lag=lag)
+    average_offset = np.concatenate(
+        [first.average_offset, *(state.average_offset[:, 1:] for state in states[1:])], axis=1
+    )
+    return replace(first, iterate=iterate, average_offset=average_offset)

@@ -3,7 +3,7 @@ r"""LeastSquares: solve the equation instead of walking towards it.
 The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
 A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
 evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-of 1, 2, 4, ... steps and over whole streams (`blocks`, `stretches`, `long_run`). When the pilot moves, all block sums
+of 1, 2, 4, ... steps and over whole streams (`variance`). When the pilot moves, all block sums
 move with it, by A (old - new) / n a step. A pilot is off by what it had not seen, which makes its scores too large; so
 the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is O(p^2 log n),
 p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
@@ -27,15 +27,15 @@ from inferl.errors import KindError, SettingError
 from inferl.interval import Interval, correlated_scores, normal
 from inferl.methods.linear_system import Coordinates, Factored, Sums
 from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
-from inferl.variance.first_epoch import FEWEST_KEPT, Kept, appended, rows_kept
-from inferl.variance.kurtosis import decisive_steps, fewer_degrees, witnesses_of
-from inferl.variance.mixing import Occupancy
-from inferl.variance.segments import Stretches, Wholes
+from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
+from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
+from inferl.variance.mixing import Mixing
+from inferl.variance.segments import Segments, Wholes
 from inferl.variance.sparse_batch_means import SparseCascade
 
 __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
-Blocks = Cascade | SparseCascade | EpisodeSums
+BlockSums = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
 ROUNDING = 1e-12  # of an estimate; a smaller standard error is none
@@ -53,43 +53,43 @@ class LeastSquaresState(InPlace):
     coordinates: Coordinates
     outputs: Integers  # parameters that no equation but their own contains, see `Factored`
     sums: Sums  # A and b
-    occupancy: Occupancy  # of the features
+    mixing: Mixing  # of the features
     n: int  # increments folded
     epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
     pilot: Floats  # (p,)
-    kept_rows: tuple[Kept, ...] | None  # rows of the first epoch, joined when they are read; None after it
+    first_epoch: tuple[FirstEpoch, ...] | None  # rows of the first epoch, joined when they are read; None after it
     past: Moments | None  # of the epochs before, at the pilot
-    witnesses: Stretches  # of the epochs before, at the pilot
-    current: Blocks
+    fourth_moments: Segments  # of the epochs before, at the pilot
+    current: BlockSums
     wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
 
     def verify(self) -> None:
         """Refuse parts of different sizes, and rows that were kept of other steps."""
-        own = {"pilot": "p", "sums.vector": "p", "occupancy.total": "p", "witnesses.sums": "m p", "wholes.sum": "S p"}
-        shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.room)
+        own = {"pilot": "p", "sums.vector": "p", "mixing.total": "p", "fourth_moments.sums": "m p", "wholes.sum": "S p"}
+        shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
         blocks = self.current
         inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
-        shapes(inner, {"moments.total": "K p"}, p=self.coordinates.room)
+        shapes(inner, {"moments.total": "K p"}, p=self.coordinates.capacity)
         levels = [len(moments.count) for moments in (self.past, inner.moments) if moments is not None]
         demand(min(levels) > 0, "there are no blocks of single steps")
-        bounds(self, {"n": COUNT, "epoch_end": COUNT, "outputs": (0, len(self.coordinates.place) - 1)})
+        bounds(self, {"n": COUNT, "epoch_end": COUNT, "outputs": (0, len(self.coordinates.index) - 1)})
         demand(self.n == 0 or len(self.coordinates) > 0, f"{self.n} steps have named no parameter")
-        kept = self.n if self.kept_rows is None else sum(len(rows) for rows in self.kept_rows)
+        kept = self.n if self.first_epoch is None else sum(len(rows) for rows in self.first_epoch)
         demand(kept == self.n, f"{kept} rows are kept of {self.n}")
 
     def factored(self) -> tuple[Factored, Floats]:
         """Return A, ready to solve with, and b, of the parameters seen."""
         p = len(self.coordinates)
         matrix, vector = self.sums.total()
-        outputs = self.coordinates.place[self.outputs]
+        outputs = self.coordinates.index[self.outputs]
         return Factored(matrix[:p, :p], self.sums.size[:p], outputs[outputs >= 0]), vector[:p]
 
 
-class Known(NamedTuple):
+class Combined(NamedTuple):
     """What block sums have shown, at one pilot."""
 
     past: Moments
-    witnesses: Stretches
+    fourth_moments: Segments
     wholes: Wholes | None
 
 
@@ -98,15 +98,15 @@ class LeastSquaresReading(NamedTuple):
 
     estimate: Floats  # (k,)
     standard_error: Floats  # (k,) infinite where nothing can be said yet
-    freedom: Floats  # (k,)
-    outside: Floats  # (k,) share of the target that the data do not identify
+    df: Floats  # (k,)
+    unidentified_fraction: Floats  # (k,) share of the target that the data do not identify
     levels: Levels | None  # of blocks of 1, 2, 4, ... steps or episodes; None before the first
     condition: float  # estimated condition number of A, in the 1-norm
     unseen: int  # parameters that no increment has named
     n: int
     unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
     effective: float = np.inf  # independent units that the stream is worth, by its features and by its scores
-    decisive: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
+    variance_ess: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
     def scores(self) -> Floats:
@@ -144,13 +144,13 @@ class LeastSquares:
             coordinates=Coordinates.none_of(n_parameters),
             outputs=outputs,
             sums=Sums.empty(0),
-            occupancy=Occupancy.empty(0),
+            mixing=Mixing.empty(0),
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
-            kept_rows=(),
+            first_epoch=(),
             past=None,
-            witnesses=Stretches.none(0),
+            fourth_moments=Segments.none(0),
             current=Cascade.empty(1, 0),
             wholes=None if self.blocks == "episode" else Wholes.empty(0),
         )
@@ -170,13 +170,13 @@ class LeastSquares:
         self._make_room(state, increments)
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
-        state.occupancy.add(seen.features(), clock)
+        state.mixing.add(seen.features(), clock)
         state.n += len(seen)
-        if state.kept_rows is None:
+        if state.first_epoch is None:
             _add(state.current, state.wholes, seen.scores(state.pilot), clock)
         else:
-            state.kept_rows = appended(state.kept_rows, Kept(increments, clock))
-            state.epoch_end = rows_kept(len(state.coordinates), increments)
+            state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
+            state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
         if state.n >= state.epoch_end:
             self._end_epoch(state)
 
@@ -186,26 +186,28 @@ class LeastSquares:
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
             return LeastSquaresReading(nothing, never, nothing + 1, nothing + 1, None, np.inf, targets.shape[1], 0)
-        p, room = len(state.coordinates), state.coordinates.room
+        p, capacity = len(state.coordinates), state.coordinates.capacity
         factored, vector = state.factored()
         theta = factored.solve(vector)
         influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
-        outside = np.minimum(np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
-        blocks, wholes = self._scored(state, lengthened(theta, room), factored)
+        unidentified_fraction = np.minimum(
+            np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0
+        )
+        blocks, wholes = self._scored(state, lengthened(theta, capacity), factored)
         parts = [blocks.moments] if state.past is None else [state.past, blocks.moments]
-        known, units, episodes = [state.witnesses, witnesses_of(blocks.moments)], state.n, False
+        combined, units, episodes = [state.fourth_moments, fourth_moments_of(blocks.moments)], state.n, False
         if isinstance(blocks, EpisodeSums):
             parts.append(blocks.so_far())
-            known.append(Stretches(blocks.open, np.ones(len(blocks.open))))
+            combined.append(Segments(blocks.open, np.ones(len(blocks.open))))
             units, episodes = blocks.begun, True
         scores = Scores(tuple(parts), None if wholes is None else wholes.pieces())
-        along = lengthened(influence, room)
-        levels, error, freedom = block_error(scores, along, units, single=episodes or self.blocks == "none")
-        one_by_one = Stretches.joined(known)
-        decisive = decisive_steps([one_by_one, scores.wholes], along, int(scores.blocks[0]))
-        freedom = fewer_degrees(freedom, decisive)
+        along = lengthened(influence, capacity)
+        levels, error, df = block_error(scores, along, units, single=episodes or self.blocks == "none")
+        one_by_one = Segments.joined(combined)
+        variance_ess = kurtosis_ess([one_by_one, scores.wholes], along, int(scores.blocks[0]))
+        df = reduced_df(df, variance_ess)
         estimate = inside[:, :p] @ theta
-        error = np.where(outside > UNIDENTIFIED, np.inf, error)
+        error = np.where(unidentified_fraction > UNIDENTIFIED, np.inf, error)
         error = np.where(error < ROUNDING * np.abs(estimate), 0.0, error)  # nothing has varied
         together: tuple[Floats, ...] = ()
         if jointly:
@@ -216,16 +218,16 @@ class LeastSquares:
         return LeastSquaresReading(
             estimate=estimate,
             standard_error=error,
-            freedom=freedom,
-            outside=outside,
+            df=df,
+            unidentified_fraction=unidentified_fraction,
             levels=levels,
             condition=factored.condition(),
             unseen=targets.shape[1] - p,
             n=state.n,
             unit="episodes" if episodes else "steps",
             # Episodes are independent however slowly each of them moves.
-            effective=levels.effective if episodes else min(state.occupancy.effective(), levels.effective),
-            decisive=decisive,
+            effective=levels.effective if episodes else min(state.mixing.effective(), levels.effective),
+            variance_ess=variance_ess,
             correlations=together,
         )
 
@@ -236,9 +238,9 @@ class LeastSquares:
             raise KindError(
                 f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
             )
-        lower, upper = normal(reading.estimate, reading.standard_error, level, reading.freedom)
-        error, freedom = reading.standard_error, reading.freedom
-        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, freedom=freedom)
+        lower, upper = normal(reading.estimate, reading.standard_error, level, reading.df)
+        error, df = reading.standard_error, reading.df
+        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, df=df)
 
     def information(self, n: int) -> float:
         """All steps count alike."""
@@ -254,30 +256,30 @@ class LeastSquares:
         coordinates = states[0].coordinates
         for state in states[1:]:
             coordinates = coordinates.union(state.coordinates)
-        room = coordinates.room
-        places = [coordinates.places(state.coordinates) for state in states]
-        sums = Sums.empty(room)
-        for state, place in zip(states, places, strict=True):
+        capacity = coordinates.capacity
+        indices = [coordinates.indices(state.coordinates) for state in states]
+        sums = Sums.empty(capacity)
+        for state, index in zip(states, indices, strict=True):
             matrix, vector = state.sums.total()
-            sums.matrix[np.ix_(place, place)] += matrix
-            sums.vector[place] += vector
-            sums.size[place] = np.maximum(sums.size[place], state.sums.size)
-        outputs = coordinates.place[states[0].outputs]
+            sums.matrix[np.ix_(index, index)] += matrix
+            sums.vector[index] += vector
+            sums.size[index] = np.maximum(sums.size[index], state.sums.size)
+        outputs = coordinates.index[states[0].outputs]
         factored = Factored(sums.matrix, sums.size, outputs[outputs >= 0])
         pilot = factored.solve(sums.vector)
-        past, witnesses, pieces = [], [], []
-        ended: list[Blocks] = []
-        for state, place in zip(states, places, strict=True):
-            blocks, wholes = self._scored(state, pilot[place], factored, place)
+        past, fourth_moments, pieces = [], [], []
+        ended: list[BlockSums] = []
+        for state, index in zip(states, indices, strict=True):
+            blocks, wholes = self._scored(state, pilot[index], factored, index)
             if isinstance(blocks, EpisodeSums) and (ended or not goes_on):
                 blocks = blocks.ended()
-            known = self._known(state, blocks, wholes, pilot[place])
-            past.append(known.past.moved(place, room))
-            witnesses.append(known.witnesses.moved(place, room))
-            pieces += [] if known.wholes is None else [known.wholes.pieces().moved(place, room)]
+            combined = self._combined(state, blocks, wholes, pilot[index])
+            past.append(combined.past.moved(index, capacity))
+            fourth_moments.append(combined.fourth_moments.moved(index, capacity))
+            pieces += [] if combined.wholes is None else [combined.wholes.pieces().moved(index, capacity)]
             ended.append(blocks)
         n = sum(state.n for state in states)
-        current = ended[0].widened(room - states[0].coordinates.room)
+        current = ended[0].widened(capacity - states[0].coordinates.capacity)
         if isinstance(current, EpisodeSums):
             current.closed = sum(blocks.closed for blocks in ended if isinstance(blocks, EpisodeSums))
         current = current.next_epoch(_n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
@@ -285,58 +287,62 @@ class LeastSquares:
             coordinates=coordinates,
             outputs=states[0].outputs,
             sums=sums,
-            occupancy=Occupancy.joined(
-                [state.occupancy.moved(place, room) for state, place in zip(states, places, strict=True)]
+            mixing=Mixing.joined(
+                [state.mixing.moved(index, capacity) for state, index in zip(states, indices, strict=True)]
             ),
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
-            kept_rows=None,
+            first_epoch=None,
             past=Moments.added(past),
-            witnesses=Stretches.joined(witnesses),
+            fourth_moments=Segments.joined(fourth_moments),
             current=current,
-            wholes=Wholes.only(Stretches.joined(pieces)) if pieces else None,
+            wholes=Wholes.only(Segments.joined(pieces)) if pieces else None,
         )
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
         """Give the parameters that appear for the first time a place."""
         state.coordinates = state.coordinates.including(increments)
-        more = state.coordinates.room - len(state.pilot)
+        more = state.coordinates.capacity - len(state.pilot)
         if more > 0:
             state.sums = state.sums.widened(more)
-            state.occupancy = state.occupancy.widened(more)
-            state.pilot = lengthened(state.pilot, state.coordinates.room)
+            state.mixing = state.mixing.widened(more)
+            state.pilot = lengthened(state.pilot, state.coordinates.capacity)
             state.past = state.past and state.past.widened(more)
-            state.witnesses = state.witnesses.widened(more)
+            state.fourth_moments = state.fourth_moments.widened(more)
             state.current = state.current.widened(more)
             state.wholes = state.wholes and state.wholes.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
         """Renew the pilot, and move to it what is known."""
         factored, vector = state.factored()
-        pilot = lengthened(factored.solve(vector), state.coordinates.room)
+        pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
         blocks, wholes = self._scored(state, pilot, factored)
-        state.past, state.witnesses, state.wholes = self._known(state, blocks, wholes, pilot)
-        state.pilot, state.kept_rows = pilot, None
+        state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
+        state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
         expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
         state.current = blocks.next_epoch(_n_levels(expected))
 
-    def _known(self, state: LeastSquaresState, blocks: Blocks, wholes: Wholes | None, pilot: Floats) -> Known:
+    def _combined(self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, pilot: Floats) -> Combined:
         """All that is known of the scores, at another pilot: that of the past, and of the blocks of this epoch.
 
         A step's score changes by A_t (old - new), whose mean over all steps is known.
         """
         moments = blocks.moments
         past = [moments] if state.past is None else [state.past, moments]
-        known = Known(Moments.added(past), Stretches.joined([state.witnesses, witnesses_of(moments)]), wholes)
-        if state.kept_rows is not None:  # scored at this pilot already
-            return known
+        combined = Combined(
+            Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)]), wholes
+        )
+        if state.first_epoch is not None:  # scored at this pilot already
+            return combined
         units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
-        return Known(known.past.shifted(drift), known.witnesses.shifted(drift), wholes and wholes.shifted(drift))
+        return Combined(
+            combined.past.shifted(drift), combined.fourth_moments.shifted(drift), wholes and wholes.shifted(drift)
+        )
 
-    def _no_blocks(self, n: int, scores: Vectors) -> Blocks:
+    def _no_blocks(self, n: int, scores: Vectors) -> BlockSums:
         """Start the first epoch, of n rows, with blocks that suit its scores."""
         p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
         if self.blocks == "episode":
@@ -346,28 +352,28 @@ class LeastSquares:
         return Cascade.empty(_n_levels(n), p)
 
     def _scored(
-        self, state: LeastSquaresState, pilot: Floats, factored: Factored, place: Integers | None = None
-    ) -> tuple[Blocks, Wholes | None]:
+        self, state: LeastSquaresState, pilot: Floats, factored: Factored, index: Integers | None = None
+    ) -> tuple[BlockSums, Wholes | None]:
         """Blocks of the current epoch, and whole streams; if the epoch's rows are still there, scored at this pilot.
 
         The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
         `place` says where the state's parameters are in the factored matrix.
         """
-        if not state.kept_rows:
+        if not state.first_epoch:
             return state.current, state.wholes
-        rows = Kept.join(state.kept_rows)
+        rows = FirstEpoch.join(state.first_epoch)
         seen = state.coordinates.relabelled(rows.increments)
-        among = np.arange(len(state.coordinates)) if place is None else place[: len(state.coordinates)]
-        inverse = np.zeros((state.coordinates.room,) * 2)
+        among = np.arange(len(state.coordinates)) if index is None else index[: len(state.coordinates)]
+        inverse = np.zeros((state.coordinates.capacity,) * 2)
         inverse[: len(among), : len(among)] = factored.inverse[np.ix_(among, among)]
         scores = seen.scores(pilot, inverse)
         blocks = self._no_blocks(state.n, scores)
-        wholes = None if state.wholes is None else Wholes.empty(state.coordinates.room)
+        wholes = None if state.wholes is None else Wholes.empty(state.coordinates.capacity)
         _add(blocks, wholes, scores, rows.clock)
         return blocks, wholes
 
 
-def _add(blocks: Blocks, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
+def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
     if isinstance(blocks, EpisodeSums):
         blocks.add(scores, clock)
     elif isinstance(blocks, SparseCascade):

@@ -203,7 +203,7 @@ def _or_one(sizes: Floats) -> Floats:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-SMALLEST_ROOM = 16
+SMALLEST_CAPACITY = 16
 MOST_SOLVED = 2000  # parameters of which least squares keeps the square
 
 
@@ -214,21 +214,21 @@ class Coordinates:
     One-hot increments name the few parameters they touch; dense ones touch all, and then place i is parameter i.
 
     >>> none = Coordinates.none_of(5)
-    >>> len(none), none.room
+    >>> len(none), none.capacity
     (0, 0)
     """
 
-    place: Integers  # (p,) of each parameter, -1 where it has not been seen
-    seen: Integers  # (S,) the parameters, in order of their places
-    room: int  # length of the arrays that hold them: S and some to grow
+    index: Integers  # (p,) of each parameter, -1 where it has not been seen
+    seen: Integers  # (S,) the parameters, in order of their index
+    capacity: int  # length of the arrays that hold them: S and some to grow
 
     def verify(self) -> None:
-        """Refuse places that are not those of the parameters seen."""
-        sizes = shapes(self, {"place": "p", "seen": "S"})
-        bounds(self, {"seen": (0, sizes["p"] - 1), "room": (sizes["S"], sizes["p"])})
-        place = np.full(sizes["p"], -1)
-        place[self.seen] = np.arange(sizes["S"])
-        demand(np.array_equal(place, self.place), "Coordinates.place does not say where the parameters seen are")
+        """Refuse indices that are not those of the parameters seen."""
+        sizes = shapes(self, {"index": "p", "seen": "S"})
+        bounds(self, {"seen": (0, sizes["p"] - 1), "capacity": (sizes["S"], sizes["p"])})
+        index = np.full(sizes["p"], -1)
+        index[self.seen] = np.arange(sizes["S"])
+        demand(np.array_equal(index, self.index), "Coordinates.place does not say where the parameters seen are")
 
     @classmethod
     def none_of(cls, n_parameters: int) -> Coordinates:
@@ -239,52 +239,52 @@ class Coordinates:
         return len(self.seen)
 
     def including(self, increments: Increments) -> Coordinates:
-        """Give places to the parameters that these increments name for the first time."""
+        """Give indices to the parameters that these increments name for the first time."""
         named = increments.named()
-        return self._with(np.arange(len(self.place)) if named is None else named)
+        return self._with(np.arange(len(self.index)) if named is None else named)
 
     def check_room_for(self, chunks: Sequence[Transitions | Increments]) -> None:
         """Refuse data that would name more parameters than can be solved for."""
-        if len(self.place) <= MOST_SOLVED:
+        if len(self.index) <= MOST_SOLVED:
             return
         if any(isinstance(chunk, Increments) or not chunk.tabular for chunk in chunks):
-            raise SettingError(too_large(len(self.place), "parameters"))
+            raise SettingError(too_large(len(self.index), "parameters"))
         named = np.unique(np.concatenate([x for c in chunks for x in (c.features, c.next_features)]))  # type: ignore[union-attr]
-        total = len(self) + int(np.sum(self.place[named] < 0))
+        total = len(self) + int(np.sum(self.index[named] < 0))
         if total > MOST_SOLVED:
             raise SettingError(too_large(total, "states seen"))
 
     def union(self, other: Coordinates) -> Coordinates:
-        """Give places to what the other has seen too."""
+        """Give indices to what the other has seen too."""
         return self._with(other.seen)
 
-    def places(self, other: Coordinates) -> Integers:
+    def indices(self, other: Coordinates) -> Integers:
         """Say where the other's arrays go in ours: a place for each of its `room`."""
-        free = np.setdiff1d(np.arange(self.room), self.place[other.seen])
-        return np.concatenate([self.place[other.seen], free[: other.room - len(other)]])
+        free = np.setdiff1d(np.arange(self.capacity), self.index[other.seen])
+        return np.concatenate([self.index[other.seen], free[: other.capacity - len(other)]])
 
     def relabelled(self, increments: Increments) -> Increments:
-        """Write increments in terms of places instead of parameters."""
-        return increments.at_places(self.place, self.seen, self.room)
+        """Write increments by index instead of by parameter."""
+        return increments.at_indices(self.index, self.seen, self.capacity)
 
     def targets(self, targets: Floats) -> tuple[Floats, Floats]:
-        """Write targets (k, p) in terms of places (k, room), with the length of what has never been seen."""
-        inside = np.zeros((len(targets), self.room))
+        """Write targets (k, p) by index (k, capacity), with the length of what has never been seen."""
+        inside = np.zeros((len(targets), self.capacity))
         inside[:, : len(self)] = targets[:, self.seen]
-        missing = np.linalg.norm(targets[:, self.place < 0], axis=1)
+        missing = np.linalg.norm(targets[:, self.index < 0], axis=1)
         return inside, missing
 
     def _with(self, named: Integers) -> Coordinates:
-        new = named[self.place[named] < 0]
+        new = named[self.index[named] < 0]
         if new.size == 0:
             return self
         values, first = np.unique(new, return_index=True)
         seen = np.r_[self.seen, values[np.argsort(first)]]
-        place = self.place.copy()
-        place[seen] = np.arange(len(seen))
+        index = self.index.copy()
+        index[seen] = np.arange(len(seen))
         # Powers of two, so that growing costs little in all and depends on nothing but the number seen.
-        room = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_ROOM), len(place))
-        return Coordinates(place, seen, room)
+        capacity = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_CAPACITY), len(index))
+        return Coordinates(index, seen, capacity)
 
 
 def too_large(number: int, of_what: str) -> str:

@@ -30,7 +30,7 @@ from inferl.methods.least_squares import LeastSquares, LeastSquaresState
 from inferl.methods.linear_system import MOST_SOLVED, too_large
 from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["COMPANION", "EvaluatorState", "Method", "Tiles", "uninterrupted"]
+__all__ = ["COMPANION", "EvaluatorState", "Method", "Schedule", "uninterrupted"]
 
 LONGEST_RUN = 262_144  # numbers of features that are worked on at once
 MANY_ROWS = 4096  # of a chunk; to work on a copy of the sums, however large, then costs less than a tenth of the work
@@ -66,7 +66,7 @@ class EvaluatorState:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Schedule:
     """Brings rows into tiles, makes increments of them and folds these into a state."""
 
     algorithm: Algorithm
@@ -96,7 +96,7 @@ class Tiles:
             raise SettingError(too_large(algorithm.dimension, "parameters"))
         return EvaluatorState(method.init(algorithm.dimension, algorithm.outputs), None)
 
-    def take(self, state: EvaluatorState, data: Transitions | Increments) -> None:
+    def update(self, state: EvaluatorState, data: Transitions | Increments) -> None:
         """Place checked rows in time and work on the tiles that they complete: all of it or, if it raises, nothing.
 
         Work is done on a draft. Sums of least squares are too large to be copied for a few rows: then all that can
@@ -134,7 +134,7 @@ class Tiles:
         if diverged is not None:
             raise diverged
 
-    def settled(self, own: EvaluatorState) -> EvaluatorState:
+    def with_pending(self, own: EvaluatorState) -> EvaluatorState:
         """Return the state with the pending rows taken in; the one that is given stays as it is."""
         if own.pending is None:
             return own
@@ -183,7 +183,7 @@ class Tiles:
         draft.carry = carry
         draft.outcomes, draft.fingerprint = _fingerprints(draft, run)
         if isinstance(run.data, Transitions):
-            draft.ratios = draft.ratios.taking(run.data.ratios, run.data.discounts)
+            draft.ratios = draft.ratios.updated(run.data.ratios, run.data.discounts)
             draft.episodes.add(run)
         return to_fold
 

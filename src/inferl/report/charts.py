@@ -48,7 +48,7 @@ class Curve:
     y: Floats  # (m,)
     lower: Floats  # (m,)
     upper: Floats  # (m,)
-    words: tuple[str, ...]  # (m,)
+    text: tuple[str, ...]  # (m,)
     style: str = "band"  # or "whiskers" or "bars"
     marked: int | None = None  # a point that stands out
 
@@ -95,8 +95,8 @@ class Chart:
 
     def points(self, curve: Curve) -> list[tuple[float, float, str]]:
         """Return the places of points, with their words."""
-        places = zip(self.across(curve.x), self.down(curve.y), curve.words, strict=True)
-        return [(round(float(x), 1), round(float(y), 1), words) for x, y, words in places if np.isfinite(y)]
+        places = zip(self.across(curve.x), self.down(curve.y), curve.text, strict=True)
+        return [(round(float(x), 1), round(float(y), 1), text) for x, y, text in places if np.isfinite(y)]
 
     def whiskers(self, curve: Curve) -> str:
         """Return the path of a vertical line for each point."""
@@ -106,12 +106,12 @@ class Chart:
     @property
     def x_ticks(self) -> list[tuple[float, str]]:
         """Places and words of the horizontal axis."""
-        return [(round(float(self.across(value)), 1), words) for value, words in self.x.ticks]
+        return [(round(float(self.across(value)), 1), text) for value, text in self.x.ticks]
 
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
         """Places and words of the vertical axis."""
-        return [(round(float(self.down(value)), 1), words) for value, words in self.y.ticks]
+        return [(round(float(self.down(value)), 1), text) for value, text in self.y.ticks]
 
 
 def plain(label: str, low: float, high: float, percent: bool = False) -> Axis:
@@ -155,14 +155,14 @@ def logarithmic(label: str, values: Sequence[float], base: int) -> Axis:
 
 
 def _path(x: Floats, y: Floats) -> str:
-    pen, words = "M", []
+    pen, path = "M", []
     for across, down in zip(x, y, strict=True):
         if np.isfinite(down):
-            words.append(f"{pen}{across:.1f} {down:.1f}")
+            path.append(f"{pen}{across:.1f} {down:.1f}")
             pen = "L"
         else:
             pen = "M"
-    return "".join(words)
+    return "".join(path)
 
 
 def _round(*numbers: float) -> tuple[float, float, float, float]:

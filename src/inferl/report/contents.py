@@ -75,7 +75,7 @@ class Shown:
             checks=report.checks,
             facts={**report.facts, **facts},
             levels=run.levels(),
-            ratios=run.evaluator.settled().ratios,
+            ratios=run.evaluator.with_pending().ratios,
         )
 
     @property
@@ -114,7 +114,7 @@ class Shown:
         """How the standard error grows with the length of the blocks."""
         if self.levels is None:
             return None
-        levels, used = self.levels, np.flatnonzero(self.levels.freedom >= FEWEST_USED)
+        levels, used = self.levels, np.flatnonzero(self.levels.df >= FEWEST_USED)
         if len(used) < 2 or not (levels.rate[0] > 0).all():
             return None
         length = levels.length[used]
@@ -122,7 +122,7 @@ class Shown:
         spread = (
             np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
         )  # two standard errors of its own
-        words = [f"{n} blocks of {size:.0f} {self.unit}" for n, size in zip(levels.blocks[used], length, strict=True)]
+        sizes = [f"{n} blocks of {size:.0f} {self.unit}" for n, size in zip(levels.blocks[used], length, strict=True)]
         curves = [
             Curve(
                 name,
@@ -130,7 +130,7 @@ class Shown:
                 ratio[:, i],
                 ratio[:, i] - spread[:, i],
                 ratio[:, i] + spread[:, i],
-                tuple(f"{text}: {value:.3g} times" for text, value in zip(words, ratio[:, i], strict=True)),
+                tuple(f"{text}: {value:.3g} times" for text, value in zip(sizes, ratio[:, i], strict=True)),
                 "whiskers",
                 int(levels.main[i]),
             )
@@ -145,7 +145,7 @@ class Shown:
         )
 
     @property
-    def dependence_words(self) -> str:
+    def dependence_text(self) -> str:
         """Which blocks tell most."""
         assert self.levels is not None
         lengths = " and ".join(f"{n:.0f}" for n in sorted(set(self.levels.length[self.levels.main].tolist())))
@@ -212,7 +212,7 @@ class Apart(NamedTuple):
     """How far a run is from the first one on the page."""
 
     answer: Answer | None  # named after the run
-    words: str  # which is larger, or why there is no answer
+    text: str  # which is larger, or why there is no answer
 
 
 def apart(shown: Sequence[Shown]) -> list[Apart]:
@@ -239,9 +239,9 @@ def over_time(shown: Sequence[Shown]) -> Chart | None:
         n = np.array([float(reading.n) for reading in readings])
         table = np.array([(reading.estimate, reading.lower, reading.upper) for reading in readings])  # (m, 3, policies)
         for i, name in enumerate(one.names):
-            words = tuple(f"{_count(r.n)} transitions: {_line(r, one.run.level, i)}" for r in readings)
+            text = tuple(f"{_count(r.n)} transitions: {_line(r, one.run.level, i)}" for r in readings)
             estimate, lower, upper = table[:, :, i].T
-            curves.append(Curve(name, n, estimate, lower, upper, words))
+            curves.append(Curve(name, n, estimate, lower, upper, text))
     if not curves:
         return None
     low, high = _seen(curves)

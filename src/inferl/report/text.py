@@ -29,7 +29,7 @@ class Verdict(NamedTuple):
     """A light, and what it means."""
 
     light: str
-    words: str
+    text: str
 
 
 def light(check: Check) -> str:
@@ -45,7 +45,7 @@ def judged(checks: Sequence[Check]) -> Verdict:
     """Sum up the checks; one that could not be made never counts as passed.
 
     >>> judged([Check("ratios", "passed", ""), Check("convergence", "not available", "")])
-    Verdict(light='amber', words='No check failed, but one could not be made: convergence.')
+    Verdict(light='amber', text='No check failed, but one could not be made: convergence.')
     """
     failed = [check.name for check in checks if check.failed]
     open_ones = [check.name for check in checks if light(check) == "amber"]

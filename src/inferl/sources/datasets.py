@@ -13,7 +13,8 @@ from inferl.data.arrays import as_count
 from inferl.data.batches import rows
 from inferl.data.transitions import Transitions
 from inferl.errors import InputError, MissingExtraError, SettingError
-from inferl.features import Features, as_features
+from inferl.features import Features
+from inferl.features.one_hot import as_features
 from inferl.policies import Ratio
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
@@ -62,7 +63,7 @@ class MinariDataset:
         for episode in self.dataset.iterate_episodes(self.dataset.episode_indices[number:]):
             chunks.append(self._transitions(episode))
             first = chunks[-1].features[:1]
-            starts = starts.taking(first, self.features.dimension if first.ndim == 1 else None)
+            starts = starts.updated(first, self.features.dimension if first.ndim == 1 else None)
             number += 1
             self._now[:] = [(number, starts)]
             if sum(map(len, chunks)) >= self.batch:
@@ -154,7 +155,7 @@ def minari(
     ...             yield EpisodeData(i, np.array([0, 4, 5]), np.ones(2), np.zeros(2), ends, ~ends & ends, {})
     >>> source = minari(Dataset(), discount=0.9)
     >>> evaluator = inferl.Evaluator(inferl.TD(16)).update(source)
-    >>> evaluator.episodes, source.start().words
+    >>> evaluator.episodes, source.start().text
     (3, 'the 3 observed starts')
     """
     as_count("batch", batch, 1)

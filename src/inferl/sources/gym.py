@@ -13,7 +13,8 @@ from inferl.data.arrays import as_count
 from inferl.data.batches import copied, stacked
 from inferl.data.transitions import Transitions
 from inferl.errors import SettingError
-from inferl.features import Features, as_features
+from inferl.features import Features
+from inferl.features.one_hot import as_features
 from inferl.policies import Policy, Ratio, as_policy
 from inferl.sources.starts import Starts
 from inferl.sources.steps import (
@@ -93,7 +94,7 @@ class Rollout:
     --------
     >>> import gymnasium, inferl
     >>> env = gymnasium.make("FrozenLake-v1", map_name="8x8")
-    >>> source = inferl.sources.rollout(env, lambda observation: 2, inferl.OneHot(64), discount=0.99)
+    >>> source = inferl.sources.rollout(env, lambda observation: 2, inferl.features.OneHot(64), discount=0.99)
     >>> evaluator = inferl.Evaluator(inferl.TD(64)).update(source.take(episodes=10))
     >>> evaluator.episodes
     10
@@ -125,7 +126,7 @@ class Rollout:
         --------
         >>> import gymnasium, inferl
         >>> env = gymnasium.make("FrozenLake-v1", map_name="8x8")
-        >>> source = inferl.sources.rollout(env, lambda observation: 2, inferl.OneHot(64), discount=0.99)
+        >>> source = inferl.sources.rollout(env, lambda observation: 2, inferl.features.OneHot(64), discount=0.99)
         >>> [len(chunk) for chunk in source.take(steps=600)]
         [256, 256, 88]
         >>> [int(chunk.last.sum()) for chunk in source.take(episodes=3)]
@@ -236,7 +237,7 @@ def rollout(
     >>> import gymnasium, inferl
     >>> env = gymnasium.make("FrozenLake-v1", is_slippery=False)
     >>> path = iter([2, 2, 1, 1, 1, 2])  # right, right, down, down, down, right: the goal
-    >>> source = rollout(env, lambda observation: next(path), inferl.OneHot(16), discount=0.9)
+    >>> source = rollout(env, lambda observation: next(path), inferl.features.OneHot(16), discount=0.9)
     >>> (chunk,) = source.take(episodes=1)
     >>> chunk.features.tolist(), chunk.rewards.tolist()
     ([0, 1, 2, 6, 10, 14], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

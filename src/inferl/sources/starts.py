@@ -23,10 +23,10 @@ class Starts:
 
     Examples
     --------
-    >>> starts = Starts().taking(np.array([[1.0, 0.0], [3.0, 2.0]]))
-    >>> np.asarray(starts), starts.words
+    >>> starts = Starts().updated(np.array([[1.0, 0.0], [3.0, 2.0]]))
+    >>> np.asarray(starts), starts.text
     (array([2., 1.]), 'the 2 observed starts')
-    >>> np.asarray(Starts().taking(np.array([0, 2, 2, 2]), n_states=3))
+    >>> np.asarray(Starts().updated(np.array([0, 2, 2, 2]), n_states=3))
     array([0.25, 0.  , 0.75])
     """
 
@@ -38,7 +38,7 @@ class Starts:
         shapes(self, {"total": "d"})
         bounds(self, {"number": COUNT})
 
-    def taking(self, features: Floats | Integers, n_states: int | None = None) -> Starts:
+    def updated(self, features: Floats | Integers, n_states: int | None = None) -> Starts:
         """Add the first rows of some episodes: vectors (k, d), or states (k,) of a table of `n_states`."""
         if len(features) == 0:
             return self
@@ -56,7 +56,7 @@ class Starts:
         return asked
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What the target is, for a report."""
         return f"the {self.number:,} observed starts".replace(",", " ")
 

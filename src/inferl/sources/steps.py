@@ -76,7 +76,7 @@ def transitions(
 def with_starts(starts: Starts, steps: Sequence[Step], chunk: Transitions, features: Features) -> Starts:
     """Add the starts among some steps, which have become a chunk."""
     first: Bools = np.array([step.first for step in steps])
-    return starts.taking(chunk.features[first], features.dimension if chunk.tabular else None)
+    return starts.updated(chunk.features[first], features.dimension if chunk.tabular else None)
 
 
 def check_discount(discount: float) -> float:

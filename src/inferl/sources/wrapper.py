@@ -13,7 +13,8 @@ from inferl.data.arrays import Bools
 from inferl.data.batches import copied, stacked
 from inferl.errors import MissingExtraError, SettingError
 from inferl.evaluator import Evaluator
-from inferl.features import Features, as_features
+from inferl.features import Features
+from inferl.features.one_hot import as_features
 from inferl.interval import Interval, check_level
 from inferl.sources.starts import Starts
 from inferl.sources.steps import Step, check_discount, check_space, limit_ends, transitions, with_starts
@@ -63,7 +64,7 @@ class _Feed:
             phi[0], step.reward, phi[1], discount, ratio, first, step.last, stream=step.stream, truncated=limited
         )
         if step.first:
-            self.starts = self.starts.taking(phi[:1], self.features.dimension if phi.ndim == 1 else None)
+            self.starts = self.starts.updated(phi[:1], self.features.dimension if phi.ndim == 1 else None)
         return self._due(1, step.last)
 
     def take(self, steps: list[Step], ratios: ArrayLike) -> bool:

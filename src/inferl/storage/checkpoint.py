@@ -37,7 +37,7 @@ from inferl.errors import (
 __all__ = ["fits", "read_checkpoint", "refused", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 5
+VERSION = 6
 DEEPEST = 32  # objects inside each other
 
 Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
-from inferl.engine.multipliers import Blocks, Multipliers
+from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.errors import CheckpointCorruptError
 from inferl.methods.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares, LeastSquaresState
@@ -29,10 +29,10 @@ from inferl.methods.schedule import MOST_COMPANIONED, EvaluatorState, Method
 from inferl.methods.step_sizes import Constant, Polynomial
 from inferl.variance.batch_means import Cascade, EpisodeSums, Moments
 from inferl.variance.episodes import EpisodeSummary
-from inferl.variance.first_epoch import Kept
-from inferl.variance.mixing import Occupancy
+from inferl.variance.first_epoch import FirstEpoch
+from inferl.variance.mixing import Mixing
 from inferl.variance.score_blocks import ScoreBlocks
-from inferl.variance.segments import Stretches, Wholes
+from inferl.variance.segments import Segments, Wholes
 from inferl.variance.sparse_batch_means import SparseCascade
 
 __all__ = ["STORABLE", "verify_together"]
@@ -41,19 +41,29 @@ LONGEST_ROW = 2**24  # of features; more, a file may claim, but nobody has
 
 STORABLE: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
-    *(OnlineBootstrap, BootstrapState, EffectiveBlocks, ScoreBlocks, BurnIn, Multipliers, Blocks, Polynomial, Constant),
+    *(
+        OnlineBootstrap,
+        BootstrapState,
+        EffectiveBlocks,
+        ScoreBlocks,
+        BurnIn,
+        Multipliers,
+        BlockClock,
+        Polynomial,
+        Constant,
+    ),
     *(
         LeastSquares,
         LeastSquaresState,
-        Kept,
+        FirstEpoch,
         Sums,
-        Occupancy,
+        Mixing,
         Coordinates,
         SparseCascade,
         Cascade,
         EpisodeSums,
         Moments,
-        Stretches,
+        Segments,
         Wholes,
     ),
     *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary, EvaluatorState),
@@ -116,21 +126,21 @@ def _verify_sizes(algorithm: Algorithm, method: Method, state: EvaluatorState) -
         demand(np.array_equal(own.outputs, algorithm.outputs), f"{algorithm} has other outputs")
     for sums in (own, beside):
         if isinstance(sums, LeastSquaresState):
-            shapes(sums, {"coordinates.place": "p"}, p=algorithm.dimension)
+            shapes(sums, {"coordinates.index": "p"}, p=algorithm.dimension)
 
 
 def _verify_rows(method: Method, sums: LeastSquaresState, like: Increments) -> None:
     """Compare what least squares keeps of rows with increments of the algorithm."""
-    for number, kept in enumerate(sums.kept_rows or ()):
+    for number, kept in enumerate(sums.first_epoch or ()):
         whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # the first has what all share
         demand(whole and _alike(kept.increments, like), "the first rows are not those of the algorithm")
     by_episodes = isinstance(method, LeastSquares) and method.blocks == "episode"
     demand((sums.wholes is None) == by_episodes, f"whole streams are summed, or not, otherwise than {method} does")
     if sums.n:
-        named = np.arange(len(sums.coordinates.place)) if like.named() is None else sums.outputs
-        seen = bool((sums.coordinates.place[named] >= 0).all())
+        named = np.arange(len(sums.coordinates.index)) if like.named() is None else sums.outputs
+        seen = bool((sums.coordinates.index[named] >= 0).all())
         demand(seen, "parameters that every step touches have not been seen")
-    if sums.kept_rows is not None:
+    if sums.first_epoch is not None:
         return
     scores = like.scores(np.zeros(like.n_parameters))
     wanted: type = SparseCascade if isinstance(scores, Sparse) else Cascade

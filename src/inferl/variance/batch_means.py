@@ -21,7 +21,7 @@ from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.long_run import FEWEST_USED, long_run
-from inferl.variance.segments import Stretches
+from inferl.variance.segments import Segments
 
 __all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
 
@@ -59,7 +59,7 @@ class Moments(InPlace):
         """Add up what several parts of the data have shown, scored at the same estimate."""
         sum = cls.empty(max(len(part.count) for part in parts), parts[0].total.shape[1], gather=0)
         for part in parts:
-            part, j = part.settled(), len(part.count)
+            part, j = part.with_pending(), len(part.count)
             sum.outer[:j] += part.outer
             sum.total[:j] += part.total
             sum.count[:j] += part.count
@@ -68,12 +68,12 @@ class Moments(InPlace):
     @classmethod
     def stacked(cls, lower: Moments, upper: Moments) -> Moments:
         """Put higher levels on top of lower ones, at which nothing waits."""
-        room = np.full((len(lower.count), *upper.gathered.shape[1:]), np.nan)  # never used
+        capacity = np.full((len(lower.count), *upper.gathered.shape[1:]), np.nan)  # never used
         return cls(
             np.concatenate([lower.outer, upper.outer]),
             np.concatenate([lower.total, upper.total]),
             np.concatenate([lower.count, upper.count]),
-            np.concatenate([room, upper.gathered]),
+            np.concatenate([capacity, upper.gathered]),
             np.concatenate([lower.waiting, upper.waiting]),
         )
 
@@ -94,13 +94,15 @@ class Moments(InPlace):
             self.count[level] += len(g)
             self.waiting[level] = 0
 
-    def settled(self) -> Moments:
+    def with_pending(self) -> Moments:
         """Return the same moments with nothing waiting, and no room for it."""
-        settled = self.copy()
+        with_pending = self.copy()
         for level in range(len(self.count)):
-            settled.flush(level)
-        settled.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))  # not a view, which would keep it all
-        return settled
+            with_pending.flush(level)
+        with_pending.gathered = np.zeros(
+            (len(self.count), 0, self.total.shape[1])
+        )  # not a view, which would keep it all
+        return with_pending
 
     def along(self, directions: Floats) -> tuple[Floats, Floats]:
         """Sums of squares of h . g and of h . g for each level and each direction h (k, p): (J, k) both."""
@@ -130,7 +132,7 @@ class Moments(InPlace):
 
     def shifted(self, drift: Floats) -> Moments:
         """Add a vector (p,) to every step of every block."""
-        new = self.settled()
+        new = self.with_pending()
         steps = 2.0 ** np.arange(len(new.count))
         more = steps[:, None] * drift  # (J, p) what a block gets
         cross = new.total[:, :, None] * more[:, None, :]
@@ -145,13 +147,13 @@ class Moments(InPlace):
         outer, total, gathered = squared(self.outer, p), lengthened(self.total, p), lengthened(self.gathered, p)
         return Moments(outer, total, self.count, gathered, self.waiting)
 
-    def moved(self, place: Integers, room: int) -> Moments:
+    def moved(self, index: Integers, capacity: int) -> Moments:
         """Write the parameters at other places."""
-        settled, new = self.settled(), Moments.empty(len(self.count), room, gather=0)
-        whole = settled.outer + np.transpose(np.tril(settled.outer, -1), (0, 2, 1))
-        new.outer[:, place[:, None], place[None, :]] = whole
-        new.total[:, place] = settled.total
-        return Moments(np.tril(new.outer), new.total, settled.count, new.gathered, new.waiting)
+        with_pending, new = self.with_pending(), Moments.empty(len(self.count), capacity, gather=0)
+        whole = with_pending.outer + np.transpose(np.tril(with_pending.outer, -1), (0, 2, 1))
+        new.outer[:, index[:, None], index[None, :]] = whole
+        new.total[:, index] = with_pending.total
+        return Moments(np.tril(new.outer), new.total, with_pending.count, new.gathered, new.waiting)
 
 
 @dataclass(eq=False)
@@ -279,7 +281,7 @@ class Levels(NamedTuple):
     length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams
     rate: Floats  # (J, k) v_j
     blocks: Integers  # (J,) number of blocks at each level
-    freedom: Floats  # (J,)
+    df: Floats  # (J,)
     share: Floats  # (levels in use, k), of each target adding up to 1
     effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
     final: bool  # the last level is that of whole streams
@@ -296,7 +298,7 @@ class Scores:
     """All block sums of scores at one estimate, about one common mean: dyadic blocks, and whole streams above them."""
 
     parts: tuple[Moments, ...]
-    wholes: Stretches | None
+    wholes: Segments | None
 
     @property
     def blocks(self) -> Integers:
@@ -321,8 +323,8 @@ class Scores:
         """Sums of products about the mean, of all pairs of directions (k, p) at a level: (k, k)."""
         if level is None:
             assert self.wholes is not None
-            rest = self.wholes.rest(directions)
-            return np.asarray(rest.T @ rest)
+            residual = self.wholes.residual(directions)
+            return np.asarray(residual.T @ residual)
         there = [part.products(directions, level) for part in self.parts if level < len(part.count)]
         products, sums = (np.sum(x, axis=0) for x in zip(*there, strict=True))
         return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
@@ -347,25 +349,25 @@ def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tupl
     Where there are many streams, those are the longest blocks: dyadic levels with fewer blocks are left out.
     """
     rate, blocks, wholes = scores.rates(n * influence), scores.blocks, scores.wholes
-    length, freedom = np.exp2(np.arange(float(len(blocks)))), np.maximum(blocks - 1.0, 0.0)
-    among = wholes is not None and wholes.freedom >= FEWEST_USED
+    length, df = np.exp2(np.arange(float(len(blocks)))), np.maximum(blocks - 1.0, 0.0)
+    among = wholes is not None and wholes.df >= FEWEST_USED
     if wholes is not None and among:
-        below = freedom >= wholes.freedom
+        below = df >= wholes.df
         rate = np.concatenate([rate[below], wholes.rate(n * influence)[None]])
         length = np.append(length[below], wholes.length.mean())
-        freedom, blocks = np.append(freedom[below], wholes.freedom), np.append(blocks[below], len(wholes.length))
-    heard = int(np.count_nonzero(freedom >= FEWEST_HEARD - 1)) - 1
-    top = None if among and heard == len(freedom) - 1 else max(heard, 0)
+        df, blocks = np.append(df[below], wholes.df), np.append(blocks[below], len(wholes.length))
+    heard = int(np.count_nonzero(df >= FEWEST_HEARD - 1)) - 1
+    top = None if among and heard == len(df) - 1 else max(heard, 0)
     effective = n / _slowness(scores.spread(0), scores.spread(top))
     shown = 1 if single else len(rate)
-    variance, degrees, share = long_run(rate[:shown], freedom[:shown], final=among and not single)
+    variance, degrees, share = long_run(rate[:shown], df[:shown], final=among and not single)
     between = np.zeros(len(influence))
-    if wholes is not None and not among and wholes.freedom >= 1:
+    if wholes is not None and not among and wholes.df >= 1:
         with np.errstate(divide="ignore", invalid="ignore"):
-            excess = np.log(wholes.rate(n * influence) / variance) / np.sqrt(2 / (wholes.freedom + 1))
+            excess = np.log(wholes.rate(n * influence) / variance) / np.sqrt(2 / (wholes.df + 1))
         between = np.where(variance > 0, excess, 0.0)
-    error = np.sqrt(variance / n) if freedom[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
-    return Levels(length, rate, blocks, freedom, share, effective, among, between), error, degrees
+    error = np.sqrt(variance / n) if df[0] >= FEWEST_BLOCKS - 1 else np.full(len(influence), np.inf)
+    return Levels(length, rate, blocks, df, share, effective, among, between), error, degrees
 
 
 def _slowness(single: Floats, long: Floats) -> float:

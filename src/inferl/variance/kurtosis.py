@@ -4,7 +4,7 @@ Where a few rare and large scores make the variance (a reward in a thousand step
 branch that is seldom taken), it is known badly, however long the stream. Fourth cumulants add up over a stream as
 variances do, so sums over blocks of any length show it along any target::
 
-    decisive steps = (sum of the variances)^2 / (sum of the fourth cumulants)
+    variance_ess = (sum of the variances)^2 / (sum of the fourth cumulants)
 
 With rewards that come with a small probability this is about the number of rewards that have come.
 """
@@ -17,51 +17,51 @@ import numpy as np
 
 from inferl.data.arrays import Floats
 from inferl.variance.batch_means import Moments
-from inferl.variance.segments import Stretches
+from inferl.variance.segments import Segments
 
-__all__ = ["decisive_steps", "fewer_degrees", "witnesses_of"]
+__all__ = ["fourth_moments_of", "kurtosis_ess", "reduced_df"]
 
 FEWEST = 32  # pieces; the fourth moment of fewer says little
 COVERED = 2 / 3  # share of the steps that pieces must cover, or rare ones may be missed
 
 
-def witnesses_of(moments: Moments) -> Stretches:
+def fourth_moments_of(moments: Moments) -> Segments:
     """Take the shortest blocks that have all been gathered and not added up yet; with many streams there may be none.
 
     Short blocks of sparse scores are not gathered either; there is no room for them.
     """
     whole = np.flatnonzero((moments.count == 0) & (moments.waiting > 1))
     if not len(whole):
-        return Stretches.none(moments.total.shape[1])
+        return Segments.none(moments.total.shape[1])
     level = int(whole[0])
     sums = moments.gathered[level, : moments.waiting[level]].copy()
-    return Stretches(sums, np.full(len(sums), 2.0**level))
+    return Segments(sums, np.full(len(sums), 2.0**level))
 
 
-def decisive_steps(kinds: Sequence[Stretches | None], influence: Floats, steps: int) -> Floats:
+def kurtosis_ess(kinds: Sequence[Segments | None], influence: Floats, steps: int) -> Floats:
     """Estimate, for each of k directions (k, p), how many of `steps` steps decide; NaN where nothing can be said.
 
     Of the kinds of pieces, the first that has enough of them is asked.
     """
     for pieces in kinds:
-        if pieces is not None and pieces.freedom >= FEWEST - 1 and np.sum(pieces.length) >= COVERED * steps:
-            return _decisive(pieces, influence) * steps / np.sum(pieces.length)
+        if pieces is not None and pieces.df >= FEWEST - 1 and np.sum(pieces.length) >= COVERED * steps:
+            return _variance_ess(pieces, influence) * steps / np.sum(pieces.length)
     return np.full(len(influence), np.nan)
 
 
-def _decisive(pieces: Stretches, influence: Floats) -> Floats:
-    rest = pieces.rest(influence)
-    largest = np.abs(rest).max(axis=0)
-    squares = (rest / np.where(largest > 0, largest, 1.0)) ** 2  # whose squares do not overflow
+def _variance_ess(pieces: Segments, influence: Floats) -> Floats:
+    residual = pieces.residual(influence)
+    largest = np.abs(residual).max(axis=0)
+    squares = (residual / np.where(largest > 0, largest, 1.0)) ** 2  # whose squares do not overflow
     variance = squares.sum(axis=0)
     share = pieces.length / np.sum(pieces.length)
     fourth = (squares**2).sum(axis=0) - 3 * variance**2 * np.sum(share**2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        decisive = np.where(fourth > 0, variance**2 / fourth, np.inf)
-    return np.where(variance > 0, decisive, np.nan)
+        variance_ess = np.where(fourth > 0, variance**2 / fourth, np.inf)
+    return np.where(variance > 0, variance_ess, np.nan)
 
 
-def fewer_degrees(freedom: Floats, decisive: Floats) -> Floats:
-    """Degrees of freedom of a variance that rests on few steps: its relative variance is 2 / freedom + 1 / decisive."""
-    known = np.where(np.isnan(decisive), np.inf, decisive)
-    return np.asarray(2 / (2 / freedom + 1 / known))
+def reduced_df(df: Floats, variance_ess: Floats) -> Floats:
+    """Degrees of freedom of a variance that rests on few steps: its relative variance is 2 / df + 1 / variance_ess."""
+    known = np.where(np.isnan(variance_ess), np.inf, variance_ess)
+    return np.asarray(2 / (2 / df + 1 / known))

@@ -19,7 +19,7 @@ NOISE, CHANGE = 1.0, 2.0  # standard errors: a difference up to the first is noi
 TINY = np.finfo(np.float64).tiny
 
 
-def long_run(rate: Floats, freedom: Floats, final: bool = False) -> tuple[Floats, Floats, Floats]:
+def long_run(rate: Floats, df: Floats, final: bool = False) -> tuple[Floats, Floats, Floats]:
     """Return the variance rate of each of k targets, its degrees of freedom, and the share that each level has in it.
 
     Given are the rates (J, k) and the degrees of freedom at each level. Growth has ended at a level if no higher one
@@ -32,7 +32,7 @@ def long_run(rate: Floats, freedom: Floats, final: bool = False) -> tuple[Floats
 
     The degrees of freedom are those of a rate with equal relative variance: its noise, and how far levels disagree.
     """
-    share = _shares(rate, freedom)
+    share = _shares(rate, df)
     v = rate[: len(share)]
     grew = np.where(v[1:] > v[:-1], 0.5, 0.0)
     if final and len(v) == len(rate):
@@ -44,18 +44,18 @@ def long_run(rate: Floats, freedom: Floats, final: bool = False) -> tuple[Floats
     parts = share * v / scale  # what each rate adds to the answer
     parts[1:] *= 1 + grew
     parts[:-1] -= share[1:] * grew * v[:-1] / scale
-    # Blocks are made of those of the levels below: v_j and v_k have the relative covariance 2 / freedom_j, j <= k.
-    scatter = 2 / np.maximum(freedom[: len(v)], 1)
+    # Blocks are made of those of the levels below: v_j and v_k have the relative covariance 2 / df_j, j <= k.
+    scatter = 2 / np.maximum(df[: len(v)], 1)
     more = np.concatenate([scatter[:1], scatter[1:] - scatter[:-1]])
     noise = more @ np.cumsum(parts[::-1], axis=0)[::-1] ** 2
     doubt = noise + (share * (ahead / scale - 1) ** 2).sum(axis=0)
     return variance, np.maximum(2 / doubt, 1.0), share
 
 
-def _shares(rate: Floats, freedom: Floats) -> Floats:
+def _shares(rate: Floats, df: Floats) -> Floats:
     """How much each of the levels in use tells: as much as growth is believed to have ended one level below."""
-    used = max(int(np.count_nonzero(freedom >= FEWEST_USED)), 1)
-    order, error = np.arange(used), np.sqrt(2 / (freedom[:used] + 1))[:, None]
+    used = max(int(np.count_nonzero(df >= FEWEST_USED)), 1)
+    order, error = np.arange(used), np.sqrt(2 / (df[:used] + 1))[:, None]
     above = (order[:, None] < order)[:, :, None]  # (from, to)
     size = np.log(np.maximum(rate[:used], TINY))
     change = np.where(above, size - size[:, None], 0.0)  # (from, to, k)

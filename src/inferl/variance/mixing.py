@@ -1,4 +1,4 @@
-r"""Occupancy: where each stream has been, in a few stretches of time, to see how slowly it moves.
+r"""Mixing: where each stream has been, in a few stretches of time, to see how slowly it moves.
 
 Scores can hide a slow stream: they are differences, and look nearly independent while the stream lingers in one corner
 of its world. Features cannot. If their sums over long stretches differ by more than independent steps would, the data
@@ -24,9 +24,9 @@ from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.segments import MOST as MOST_PIECES
-from inferl.variance.segments import Stretches
+from inferl.variance.segments import Segments
 
-__all__ = ["Occupancy"]
+__all__ = ["Mixing"]
 
 MOST = 32  # stretches that are complete
 FEWEST = 8  # stretches from which the variance between them is taken
@@ -35,10 +35,10 @@ SEEN = 64  # steps of a stretch that are looked at, at most
 
 
 @dataclass(eq=False)
-class Occupancy(InPlace):
+class Mixing(InPlace):
     """Sums of the features over stretches of time; changed in place."""
 
-    ended: Stretches  # of evaluators that were merged into this one, those of a stream in their order
+    ended: Segments  # of evaluators that were merged into this one, those of a stream in their order
     owner: Integers  # (m,) their streams
     means: Floats  # (MOST, p) of complete stretches
     slot: Integers  # (MOST,) their streams
@@ -60,11 +60,11 @@ class Occupancy(InPlace):
         bounds(self, dict.fromkeys(("owner", "looked", "done", "seen"), COUNT))
 
     @classmethod
-    def empty(cls, p: int) -> Occupancy:
+    def empty(cls, p: int) -> Mixing:
         """Start with nothing seen."""
         none = np.zeros(0, np.int64)
-        stretches = np.zeros((MOST, p)), np.zeros(MOST, np.int64), 0, SHORTEST
-        return cls(Stretches.none(p), none, *stretches, np.zeros((0, p)), none, none, np.zeros(p), np.zeros(p), 0)
+        segments = np.zeros((MOST, p)), np.zeros(MOST, np.int64), 0, SHORTEST
+        return cls(Segments.none(p), none, *segments, np.zeros((0, p)), none, none, np.zeros(p), np.zeros(p), 0)
 
     @property
     def stride(self) -> int:
@@ -126,22 +126,22 @@ class Occupancy(InPlace):
         self.means[filled:], self.slot[filled:] = 0.0, 0
         self.filled, self.length = filled, 2 * self.length
 
-    def pieces(self) -> tuple[Stretches, Integers]:
+    def pieces(self) -> tuple[Segments, Integers]:
         """Sums over stretches of about 2 / `MOST` of the data, or of whole streams; and which stream each is of."""
         there = np.flatnonzero(self.looked > 0)
         done = self.done[there].astype(np.float64)
         sums = self.means[: self.filled] * self.length, self.open[there] * (done / self.looked[there])[:, None]
-        running = Stretches(np.concatenate(sums), np.append(np.full(self.filled, float(self.length)), done))
+        running = Segments(np.concatenate(sums), np.append(np.full(self.filled, float(self.length)), done))
         known = int(self.owner.max(initial=-1)) + 1
         owner = np.concatenate([self.owner, known + self.slot[: self.filled], known + there])
-        together = Stretches.joined([self.ended, running], most=len(owner))
+        together = Segments.joined([self.ended, running], most=len(owner))
         order = np.argsort(owner, kind="stable")  # what is open is the latest
-        return _coarse(Stretches(together.sums[order], together.length[order]), owner[order])
+        return _coarse(Segments(together.sums[order], together.length[order]), owner[order])
 
     def effective(self) -> float:
         """How many independent steps the data are worth, by all features together; infinite if nothing varies."""
         pieces, _ = self.pieces()
-        if pieces.freedom < FEWEST - 1:
+        if pieces.df < FEWEST - 1:
             return np.inf
         variance = self.squares / self.seen - (self.total / self.seen) ** 2
         varies = variance > 1e-9 * np.maximum(self.squares / self.seen, 1e-300)
@@ -150,22 +150,22 @@ class Occupancy(InPlace):
         slowness = float((pieces.rate()[varies] / variance[varies]).mean())
         return float(np.sum(pieces.length)) / slowness if slowness > 0 else np.inf
 
-    def widened(self, more: int) -> Occupancy:
+    def widened(self, more: int) -> Mixing:
         """Add room for more parameters."""
         return self.moved(np.arange(len(self.total)), len(self.total) + more)
 
-    def moved(self, place: Integers, room: int) -> Occupancy:
+    def moved(self, index: Integers, capacity: int) -> Mixing:
         """Write the parameters at other places."""
         new = self.copy()
-        new.ended = self.ended.moved(place, room)
+        new.ended = self.ended.moved(index, capacity)
         for name in ("means", "open", "total", "squares"):
             old = getattr(self, name)
-            setattr(new, name, np.zeros((*old.shape[:-1], room)))
-            getattr(new, name)[..., place] = old
+            setattr(new, name, np.zeros((*old.shape[:-1], capacity)))
+            getattr(new, name)[..., index] = old
         return new
 
     @classmethod
-    def joined(cls, parts: Sequence[Occupancy]) -> Occupancy:
+    def joined(cls, parts: Sequence[Mixing]) -> Mixing:
         """Put what was seen of separate streams together."""
         new = cls.empty(len(parts[0].total))
         owners, known = [], 0
@@ -173,10 +173,10 @@ class Occupancy(InPlace):
         for _, owner in pieces:
             owners.append(known + owner)
             known += int(owner.max(initial=-1)) + 1
-        stretches = Stretches.joined([piece for piece, _ in pieces], most=sum(len(owner) for owner in owners))
-        new.ended, new.owner = _coarse(stretches, np.concatenate(owners))
+        segments = Segments.joined([piece for piece, _ in pieces], most=sum(len(owner) for owner in owners))
+        new.ended, new.owner = _coarse(segments, np.concatenate(owners))
         if len(new.owner) > MOST_PIECES:  # mostly streams that are shorter than that, each of them whole
-            new.ended = Stretches.joined([new.ended])
+            new.ended = Segments.joined([new.ended])
             new.owner = np.arange(MOST_PIECES)
         new.total = np.sum([part.total for part in parts], axis=0)
         new.squares = np.sum([part.squares for part in parts], axis=0)
@@ -184,7 +184,7 @@ class Occupancy(InPlace):
         return new
 
 
-def _coarse(pieces: Stretches, owner: Integers) -> tuple[Stretches, Integers]:
+def _coarse(pieces: Segments, owner: Integers) -> tuple[Segments, Integers]:
     """Add up neighbours of one stream to stretches of 2 / `MOST` of the whole, or to the whole stream."""
     if not len(owner):
         return pieces, owner
@@ -193,4 +193,4 @@ def _coarse(pieces: Stretches, owner: Integers) -> tuple[Stretches, Integers]:
     within = before - np.maximum.accumulate(np.where(begins, before, 0.0))  # steps of the stream before the piece
     number = np.floor(within * (MOST / 2 / np.sum(pieces.length))).astype(np.int64)
     starts = np.flatnonzero(begins | np.r_[True, number[1:] != number[:-1]])
-    return Stretches(np.add.reduceat(pieces.sums, starts), np.add.reduceat(pieces.length, starts)), owner[starts]
+    return Segments(np.add.reduceat(pieces.sums, starts), np.add.reduceat(pieces.length, starts)), owner[starts]

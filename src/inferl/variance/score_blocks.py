@@ -50,7 +50,7 @@ class ScoreBlocks:
         shapes(self, names)
         bounds(self, {"pilot": FINITE, "epoch_end": (FIRST_EPOCH, COUNT[1]), "count": COUNT, "squares": (0, np.inf)})
 
-    def taking(self, increments: FieldIncrements, clock: Clock) -> ScoreBlocks:
+    def updated(self, increments: FieldIncrements, clock: Clock) -> ScoreBlocks:
         """Take in the rows of a tile, or less."""
         levels = self.count.shape[1]
         if levels == 0:
@@ -83,6 +83,6 @@ class ScoreBlocks:
     def rate(self) -> Floats:
         """Variance of block sums about the mean of their epoch, a step: (J, p)."""
         centred = self.squares - self.total**2 / np.maximum(self.count, 1)[..., None]
-        freedom = np.maximum(self.count - 1, 0).sum(axis=0)
-        length = 2.0 ** np.arange(len(freedom))
-        return np.asarray(centred.sum(axis=0) / np.maximum(length * freedom, 1)[:, None])
+        df = np.maximum(self.count - 1, 0).sum(axis=0)
+        length = 2.0 ** np.arange(len(df))
+        return np.asarray(centred.sum(axis=0) / np.maximum(length * df, 1)[:, None])

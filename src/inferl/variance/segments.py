@@ -1,4 +1,4 @@
-r"""Stretches: sums over long pieces of the data, one by one, each with its length.
+r"""Segments: sums over long pieces of the data, one by one, each with its length.
 
 A piece may be a whole stream, a part that another machine has seen, or a long block. Pieces are few enough to be kept
 as they are, and nearly independent, so two of them added up are a longer one. About the common mean,
@@ -22,14 +22,14 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import MOST_QUIET, Clock
 from inferl.data.vectors import Sparse, Vectors
 
-__all__ = ["Stretches", "Wholes"]
+__all__ = ["Segments", "Wholes"]
 
 MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd number: labels that differ get different places, mostly
 MOST = 256  # pieces that are kept when several evaluators are merged, or an epoch ends
 
 
 @dataclass(eq=False)
-class Stretches(InPlace):
+class Segments(InPlace):
     """Pieces of any lengths."""
 
     sums: Floats  # (m, p)
@@ -41,12 +41,12 @@ class Stretches(InPlace):
         bounds(self, {"length": COUNT})
 
     @classmethod
-    def none(cls, p: int) -> Stretches:
+    def none(cls, p: int) -> Segments:
         """Start with no pieces."""
         return cls(np.zeros((0, p)), np.zeros(0))
 
     @classmethod
-    def joined(cls, parts: Sequence[Stretches], most: int = MOST) -> Stretches:
+    def joined(cls, parts: Sequence[Segments], most: int = MOST) -> Segments:
         """Put pieces together; the two shortest are added up until there are no more than `most`."""
         sums = np.concatenate([part.sums for part in parts])
         length = np.concatenate([part.length for part in parts])
@@ -58,38 +58,38 @@ class Stretches(InPlace):
             (one, first), (other, second) = heappop(pieces), heappop(pieces)
             sums[first] += sums[second]
             heappush(pieces, (one + other, first))
-        left = np.array([place for _, place in pieces])
+        left = np.array([index for _, index in pieces])
         return cls(sums[left], np.array([length for length, _ in pieces]))
 
     @property
-    def freedom(self) -> float:
+    def df(self) -> float:
         """Degrees of freedom of the variance that these pieces show."""
         squares = float(np.sum(self.length**2))
         return float(np.sum(self.length)) ** 2 / squares - 1 if squares > 0 else 0.0
 
-    def rest(self, directions: Floats | None = None) -> Floats:
+    def residual(self, directions: Floats | None = None) -> Floats:
         """What the pieces differ by from the common mean, along directions (k, p) or for each parameter: (m, k)."""
         along = self.sums if directions is None else self.sums @ directions.T
         return np.asarray(along - self.length[:, None] * (along.sum(axis=0) / np.sum(self.length)))
 
     def rate(self, directions: Floats | None = None) -> Floats:
         """Variance that a step adds, (k,)."""
-        freedom = self.freedom
-        return np.asarray((self.rest(directions) ** 2).sum(axis=0) / (np.sum(self.length) * freedom / (freedom + 1)))
+        df = self.df
+        return np.asarray((self.residual(directions) ** 2).sum(axis=0) / (np.sum(self.length) * df / (df + 1)))
 
-    def shifted(self, drift: Floats) -> Stretches:
+    def shifted(self, drift: Floats) -> Segments:
         """Add a vector (p,) for each step."""
-        return Stretches(self.sums + self.length[:, None] * drift, self.length)
+        return Segments(self.sums + self.length[:, None] * drift, self.length)
 
-    def widened(self, more: int) -> Stretches:
+    def widened(self, more: int) -> Segments:
         """Add room for more parameters."""
-        return Stretches(lengthened(self.sums, self.sums.shape[1] + more), self.length)
+        return Segments(lengthened(self.sums, self.sums.shape[1] + more), self.length)
 
-    def moved(self, place: Integers, room: int) -> Stretches:
+    def moved(self, index: Integers, capacity: int) -> Segments:
         """Write the parameters at other places."""
-        new = np.zeros((len(self.sums), room))
-        new[:, place] = self.sums
-        return Stretches(new, self.length)
+        new = np.zeros((len(self.sums), capacity))
+        new[:, index] = self.sums
+        return Segments(new, self.length)
 
 
 @dataclass(eq=False)
@@ -100,24 +100,24 @@ class Wholes(InPlace):
     more share as many places; what two streams bring together is a piece too.
     """
 
-    ended: Stretches  # of evaluators that were merged into this one
-    place: Integers  # (S,) of the labels
+    ended: Segments  # of evaluators that were merged into this one
+    index: Integers  # (S,) of the labels
     sum: Floats  # (S, p)
     length: Integers  # (S,)
 
     def verify(self) -> None:
         """Refuse sums of other scores."""
-        shapes(self, {"ended.sums": "m p", "place": "S", "sum": "S p", "length": "S"})
-        bounds(self, {"length": COUNT, "place": (0, MOST_QUIET - 1)})
-        demand(len(np.unique(self.place)) == len(self.place), "a place of whole streams is there twice")
+        shapes(self, {"ended.sums": "m p", "index": "S", "sum": "S p", "length": "S"})
+        bounds(self, {"length": COUNT, "index": (0, MOST_QUIET - 1)})
+        demand(len(np.unique(self.index)) == len(self.index), "an index of whole streams is there twice")
 
     @classmethod
     def empty(cls, p: int) -> Wholes:
         """Start with no streams."""
-        return cls.only(Stretches.none(p))
+        return cls.only(Segments.none(p))
 
     @classmethod
-    def only(cls, ended: Stretches) -> Wholes:
+    def only(cls, ended: Segments) -> Wholes:
         """Start with streams that have ended."""
         none = np.zeros(0, np.int64)
         return cls(ended, none, np.zeros((0, ended.sums.shape[1])), none)
@@ -136,27 +136,27 @@ class Wholes(InPlace):
         if len(label) > 1 and (label == label[0]).all():
             return np.repeat(self._rows(label[:1]), len(label))
         mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
-        place = np.where(label < MOST_QUIET, label, mixed)
-        places, first = np.unique(place, return_index=True)
+        index = np.where(label < MOST_QUIET, label, mixed)
+        places, first = np.unique(index, return_index=True)
         new = places[np.argsort(first)]
-        new = new[~np.isin(new, self.place)]
+        new = new[~np.isin(new, self.index)]
         if len(new):
-            self.place = np.concatenate([self.place, new])
+            self.index = np.concatenate([self.index, new])
             self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]))])
             self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
-        order = np.argsort(self.place)
-        return order[np.searchsorted(self.place, place, sorter=order)]
+        order = np.argsort(self.index)
+        return order[np.searchsorted(self.index, index, sorter=order)]
 
-    def pieces(self) -> Stretches:
+    def pieces(self) -> Segments:
         """Return all of them, those that run as they are now."""
-        running = Stretches(self.sum, self.length.astype(np.float64))
-        return Stretches.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
+        running = Segments(self.sum, self.length.astype(np.float64))
+        return Segments.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
 
     def shifted(self, drift: Floats) -> Wholes:
         """Add a vector (p,) for each step."""
-        return Wholes(self.ended.shifted(drift), self.place, self.sum + self.length[:, None] * drift, self.length)
+        return Wholes(self.ended.shifted(drift), self.index, self.sum + self.length[:, None] * drift, self.length)
 
     def widened(self, more: int) -> Wholes:
         """Add room for more parameters."""
         wider = lengthened(self.sum, self.sum.shape[1] + more)
-        return Wholes(self.ended.widened(more), self.place, wider, self.length)
+        return Wholes(self.ended.widened(more), self.index, wider, self.length)

@@ -173,7 +173,7 @@ class Table:
         if paired is None:
             return
         rows = paired.rows
-        progress.starts = progress.starts.taking(paired.starts, self.n_states)
+        progress.starts = progress.starts.updated(paired.starts, self.n_states)
         if len(rows) == 0:
             return
         ratios = rows.ratios
