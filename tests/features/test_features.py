@@ -22,8 +22,8 @@ from inferl.features import (
     TileCoding,
     Transform,
     WithIntercept,
-    as_features,
 )
+from inferl.features.one_hot import as_features
 
 POINTS = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
 
