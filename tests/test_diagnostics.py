@@ -64,7 +64,7 @@ def test_what_cannot_be_computed_is_not_available() -> None:
 
 
 def test_a_stream_must_be_worth_enough_steps() -> None:
-    """A step of the chain is worth a ninth: 20 000 steps are plenty, 600 are not, 200 too few to tell."""
+    """A step of the chain is worth a ninth: 20,000 steps are plenty, 600 are not, 200 too few to tell."""
     for n, status in ((20_000, "passed"), (600, "failed"), (200, "failed")):
         length = check(Evaluator(TD(1)).update(chain_data(n)).report([1.0]), "length")
         assert length.status == status, length

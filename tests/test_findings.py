@@ -16,7 +16,7 @@ from inferl.errors import DataError, SettingError
 from inferl.features import Function, WithIntercept
 from inferl.sources import rollout
 
-SURE = 0.9999  # of a seeded interval that must hold: one false alarm in 10 000 changes of the code
+SURE = 0.9999  # of a seeded interval that must hold: one false alarm in 10,000 changes of the code
 
 
 def failed(report: Report) -> set[str]:
@@ -93,7 +93,7 @@ def test_the_default_target_of_a_log_is_the_population() -> None:
         phi = np.column_stack([np.ones(500), x])
         data = Transitions(phi, 1 + 2 * x + rng.normal(size=500), phi, 0.0)
         held += 1.0 in Evaluator(DoublyRobust(2)).update(data).interval()
-    assert 180 <= held <= 199  # 200 draws of 95 %: outside once in 5 000 times
+    assert 180 <= held <= 199  # 200 draws of 95 %: outside once in 5,000 times
 
 
 def test_baselines_say_when_few_episodes_carry_the_weight() -> None:
@@ -130,7 +130,7 @@ def test_starts_that_are_drawn_vary() -> None:
         assert "features" not in failed(evaluators[0].report("fitted"))  # a table can express any value
         apart = inferl.difference(evaluators[0], evaluators[1])
         different += not apart.lower <= 0 <= apart.upper
-    assert held >= 33  # of 40 at 95 %: fewer once in 2 000 times
+    assert held >= 33  # of 40 at 95 %: fewer once in 2,000 times
     assert different <= 7  # likewise
 
 

@@ -175,17 +175,17 @@ def test_only() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (interval(0.41234, 0.39812, 0.42634), "0.412 [0.398, 0.426] 95% pointwise, 1 000 transitions"),
-        (interval(5.049, 4.83, 5.27, n=2_000_000), "5.05 [4.83, 5.27] 95% pointwise, 2 000 000 transitions"),
+        (interval(0.41234, 0.39812, 0.42634), "0.412 [0.398, 0.426] 95% pointwise, 1,000 transitions"),
+        (interval(5.049, 4.83, 5.27, n=2_000_000), "5.05 [4.83, 5.27] 95% pointwise, 2,000,000 transitions"),
         (interval(-12.3, -40.0, 20.0, level=0.9, n=7), "-12 [-40, 20] 90% pointwise, 7 transitions"),
         (interval(1.5, -INF, INF, n=0), "1.5 [-inf, inf] 95% pointwise, 0 transitions"),
-        (interval(math.nan, -INF, INF), "nan [-inf, inf] 95% pointwise, 1 000 transitions"),
-        (interval(2.0, 2.0, 2.0), "2.0000 [2.0000, 2.0000] 95% pointwise, 1 000 transitions"),
+        (interval(math.nan, -INF, INF), "nan [-inf, inf] 95% pointwise, 1,000 transitions"),
+        (interval(2.0, 2.0, 2.0), "2.0000 [2.0000, 2.0000] 95% pointwise, 1,000 transitions"),
         (
             interval(1e-4, 0.9e-4, 1.1e-4, level=0.999),
-            "0.000100 [0.000090, 0.000110] 99.9% pointwise, 1 000 transitions",
+            "0.000100 [0.000090, 0.000110] 99.9% pointwise, 1,000 transitions",
         ),
-        (interval(1.23456e6, 1.1e6, 1.4e6, level=0.57), "1234560 [1100000, 1400000] 57% pointwise, 1 000 transitions"),
+        (interval(1.23456e6, 1.1e6, 1.4e6, level=0.57), "1234560 [1100000, 1400000] 57% pointwise, 1,000 transitions"),
     ],
 )
 def test_printing_shows_the_digits_that_the_width_gives_a_meaning_to(shown: Interval, text: str) -> None:
@@ -194,9 +194,9 @@ def test_printing_shows_the_digits_that_the_width_gives_a_meaning_to(shown: Inte
 
 def test_printing_several_targets_and_notes() -> None:
     assert str(three()).split("\n") == [
-        "1.0 [0.0, 2.0] 95% pointwise, 1 000 transitions",
-        "2 [-inf, inf] 95% pointwise, 1 000 transitions",
-        "3.0 [2.5, 3.5] 95% pointwise, 1 000 transitions",
+        "1.0 [0.0, 2.0] 95% pointwise, 1,000 transitions",
+        "2 [-inf, inf] 95% pointwise, 1,000 transitions",
+        "3.0 [2.5, 3.5] 95% pointwise, 1,000 transitions",
         "note: mind the gap",
     ]
 

@@ -98,7 +98,7 @@ def test_axes_speak_of_episodes_and_the_level() -> None:
     assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (10, 1000)
     assert axes.get_ylabel() == "value and its 90% interval"
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "20", "50", "100", "200", "500", "1\u2009000"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "20", "50", "100", "200", "500", "1,000"]
 
 
 def test_it_draws_into_given_axes() -> None:

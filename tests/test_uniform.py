@@ -52,7 +52,7 @@ def test_few_degrees_of_freedom_widen_it() -> None:
 
 
 def test_a_brownian_path_stays_inside_as_often_as_promised() -> None:
-    """4000 random walks seen at all steps from 100 to 10 000: at most 5 % ever leave; a false alarm: 1e-4 (3.7 sd)."""
+    """4000 random walks seen at all steps from 100 to 10,000: at most 5 % ever leave; a false alarm: 1e-4 (3.7 sd)."""
     generator = np.random.default_rng(3)
     left = pointwise_left = 0
     steps = np.arange(1, 10_001)[99:]

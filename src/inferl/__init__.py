@@ -9,7 +9,7 @@ A coin that pays 1 or 0 at each step, for ever; future pay is discounted by 0.9,
 >>> for reward in np.random.default_rng(1).integers(2, size=2000):
 ...     evaluator.observe(features=0, reward=reward, next_features=0, discount=0.9)
 >>> print(evaluator.interval(0))
-5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
 """
 
 from __future__ import annotations

@@ -63,11 +63,11 @@ def difference(
     ...     return Evaluator(TD(1)).update(Transitions(np.zeros(2000, int), coin, np.zeros(2000, int), 0.9))
     >>> found = difference(played(0.6, seed=1), played(0.5, seed=2), target=0)
     >>> print(found)
-    1.02 [0.71, 1.33] 95% pointwise, 4 000 transitions
+    1.02 [0.71, 1.33] 95% pointwise, 4,000 transitions
     >>> print(verdict(found))
     the first is larger
     >>> print(difference(played(0.6, seed=1), 5.0, target=0))
-    1.01 [0.79, 1.23] 95% pointwise, 2 000 transitions
+    1.01 [0.79, 1.23] 95% pointwise, 2,000 transitions
     """
     check_level(level)
     if kind == "simultaneous":

@@ -87,7 +87,7 @@ class Report:
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
     >>> report = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).report(0)
     >>> print(report.interval)
-    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     >>> print(report.checks[2])
     ok dependence: blocks of 2 steps show a standard error 1.02 times that of single steps; the interval allows for
     dependence
@@ -283,7 +283,7 @@ def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> 
 
 
 def _count(n: float) -> str:
-    return f"{n:,.0f}".replace(",", " ")
+    return f"{n:,.0f}"
 
 
 def _signed(value: float, error: float) -> str:

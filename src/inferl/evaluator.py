@@ -153,7 +153,7 @@ class Evaluator:
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
     >>> evaluator = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9))
     >>> print(evaluator.interval(0))
-    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     """
 
     def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
@@ -304,7 +304,7 @@ class Evaluator:
         >>> for chunk in evaluator.until((data[k : k + 500] for k in range(0, 100_000, 500)), target=0, width=0.25):
         ...     pass
         >>> print(evaluator.interval(0, kind="anytime"))
-        5.05 [4.93, 5.18] 95% anytime, 15 000 transitions
+        5.05 [4.93, 5.18] 95% anytime, 15,000 transitions
         """
         check_level(level)
         asked = _questions(width, lower_above, upper_below, after)

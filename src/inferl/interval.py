@@ -40,7 +40,7 @@ class Interval:
     --------
     >>> interval = Interval(0.412, 0.398, 0.426, level=0.95, kind="normal", standard_error=0.007, n=43210)
     >>> print(interval)
-    0.412 [0.398, 0.426] 95% pointwise, 43 210 transitions
+    0.412 [0.398, 0.426] 95% pointwise, 43,210 transitions
     >>> 0.4 in interval, round(interval.width, 3)
     (True, 0.028)
     """
@@ -96,7 +96,7 @@ class Interval:
         }
 
     def __str__(self) -> str:
-        count = f"{self.n:,}".replace(",", " ")
+        count = f"{self.n:,}"
         scope = self.kind if self.kind in UNIFORM else "pointwise"
         tail = f"{self.level * 100:g}% {scope}, {count} transitions"
         lines = [f"{_short(*row[:3])} {tail}" for row in self._table()]
@@ -239,7 +239,7 @@ def anytime(interval: Interval, grown: float) -> Interval:
 
     >>> pointwise = Interval(0.0, -1.96, 1.96, 0.95, "normal", 1.0, n=10_000)
     >>> print(anytime(pointwise, grown=1.0))
-    0.0 [-3.0, 3.0] 95% anytime, 10 000 transitions
+    0.0 [-3.0, 3.0] 95% anytime, 10,000 transitions
     """
     level, x = interval.level, tightest(interval.level)
     least = _boundary(x, level)

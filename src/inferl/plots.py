@@ -239,7 +239,7 @@ def _scale_episodes(axes: Axes, curves: Sequence[_Curve]) -> None:
     axes.set_xlabel("episodes")
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:,.0f}".replace(",", "\u2009")))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:,.0f}"))
 
 
 def _write_names(axes: Axes, curves: Sequence[_Curve], truth: float) -> None:

@@ -93,12 +93,12 @@ class Run:
     >>> run = Run(Evaluator(TD(1)), target=0)
     >>> run.take(Transitions(0 * coin, coin, 0 * coin, 0.9))
     >>> print(run.interval())
-    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     run.save(f"{folder}/coin.run")
     ...     print(Run.load(f"{folder}/coin.run").interval())
-    5.07 [4.84, 5.30] 95% pointwise, 2 000 transitions
+    5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     """
 
     evaluator: Evaluator
@@ -268,7 +268,7 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
     ...     runs.append(Run(Evaluator(TD(1)), target=0))
     ...     runs[-1].take(Transitions(0 * coin, coin + seed, 0 * coin, 0.9))
     >>> print(difference(*runs))
-    -9.86 [-10.17, -9.54] 95% pointwise, 4 000 transitions
+    -9.86 [-10.17, -9.54] 95% pointwise, 4,000 transitions
     """
     _refuse_dependent(one, other)
     first, second = (run.interval("normal", level) for run in (one, other))

@@ -161,7 +161,7 @@ def _table(head: list[str], rows: list[list[str]], numbers: bool = False) -> str
 
 
 def _count(number: float, digits: int = 3) -> str:
-    return f"{float(f'{number:.{digits}g}'):,.0f}".replace(",", " ")
+    return f"{float(f'{number:.{digits}g}'):,.0f}"
 
 
 def _times(ratio: float | None, digits: int = 3) -> str:

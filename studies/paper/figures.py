@@ -283,4 +283,4 @@ def _plain_numbers(axis: Any, few: bool = False) -> None:
 
 
 def _thin(x: float) -> str:
-    return f"{x:,.0f}".replace(",", "\u2009") if x >= 1 else f"{x:g}"
+    return f"{x:,.0f}" if x >= 1 else f"{x:g}"

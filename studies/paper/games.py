@@ -32,7 +32,7 @@ class Game:
 
     features: Halves  # (T + 1, 512) of all states, the last one included; half precision, as the weights are
     rewards: Floats  # (T,) points won and lost
-    terminated: bool  # False: cut off by the game's own limit of 27 000 steps
+    terminated: bool  # False: cut off by the game's own limit of 27,000 steps
 
 
 def play(epsilon: float, count: int, seed: list[int]) -> list[Game]:

@@ -50,7 +50,7 @@ indicators of all levels that are not normal, with an intercept (14).
 
 Medians over <curves_repeats> paths; dashed: estimated from the same data, online.
 
-*The paper*: the MSPBE decreases gradually over 20 000 episodes.
+*The paper*: the MSPBE decreases gradually over 20,000 episodes.
 
 *Agrees*: it does, with both sets of features, for GTD2 and for TDC.
 

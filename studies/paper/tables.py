@@ -68,9 +68,9 @@ def count(n: int) -> str:
     """A whole number with thin groups.
 
     >>> count(12345)
-    '12 345'
+    '12,345'
     """
-    return f"{n:,}".replace(",", " ")
+    return f"{n:,}"
 
 
 def by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:

@@ -126,7 +126,7 @@ Eight random features cannot hold the value. What TD converges to, and what an i
 a multiplier for each step gives a spread that is too narrow with these features (chosen, among four seeds, because it
 is; with most of the others it was too wide). A
 multiplier for each episode repairs the width. It does not repair the coverage: with α₀ set by the rule of thumb (a
-quarter of 1 over the smallest eigenvalue of A) the average is off by <bias_features> at 2 000 episodes, against a
+quarter of 1 over the smallest eigenvalue of A) the average is off by <bias_features> at 2,000 episodes, against a
 standard deviation of <spread_features>, in part the bias of the order of the step size again (in random order:
 <order_features_random>). Least squares has neither trouble, and is nominal. Theorem 4.2 of the paper, which promises
 consistency for a multiplier a step under Markov noise, does not hold here.
@@ -149,7 +149,7 @@ RANDOM_MDP = """\
 
 50 states, 5 actions, 10 features, γ = .9; the value of one state under a target policy, from steps of another. A
 fresh MDP for every repeat. The reward makes the *target's* value linear in the features; as the paper describes it,
-the generating policy's value is, and then the target's is not. At 100 000 steps it lies from one to five standard
+the generating policy's value is, and then the target's is not. At 100,000 steps it lies from one to five standard
 errors, depending on how one reads the description, from what the methods estimate.
 
 <criteria>
@@ -171,7 +171,7 @@ fewer observations.
 times that of least squares (the price of the linear average).
 
 *Does not*: GTD itself is slow. Its matrix is A'A, whose smallest eigenvalue is the square of a small number, and it
-needs features scaled to E|φ|² = d to get anywhere. GTD2 and TDC are what to use. At 1 000 steps the replicas of GTD2
+needs features scaled to E|φ|² = d to get anywhere. GTD2 and TDC are what to use. At 1,000 steps the replicas of GTD2
 are wild: its intervals cover because they are wide. <repeats> repeats, offline <offline_repeats>.
 
 ![save](images/reproduction/random-mdp-save.png)
@@ -188,7 +188,7 @@ another number. Least squares with ratios stays with the state's features, is ex
 
 *As printed* with α₀ = 1, an auxiliary step of 1 and features of norm 1. GTD2 and TDC arrive here, unlike TD on the
 lake, but their average still remembers the start, so that they cover less than the law alone would let them; GTD has
-not arrived after 100 000 steps.
+not arrived after 100,000 steps.
 
 ### Percentile, basic, normal
 

@@ -2,7 +2,7 @@
 
     python -m studies.validity.manyparts [--repeats 1000] [--processes 2] [--seed 73000]
 
-About 16 000 steps of each problem in 1, 8, 64 and 512 independent streams, which begin in equilibrium: as streams of
+About 16,000 steps of each problem in 1, 8, 64 and 512 independent streams, which begin in equilibrium: as streams of
 one evaluator, their steps in turn, and as one evaluator each, merged. Writes validity/results/manyparts.json; stopped
 and started again, it goes on. About 3 hours of one core.
 """

@@ -10,7 +10,7 @@ from studies.validity.trust_page import Cell, made, percent, spaced, table
 WORDS = """\
 ## Many streams, and parts that were merged
 
-About 16 000 steps in 1, 8, 64 or 512 independent streams that begin in equilibrium: as *streams* of one evaluator,
+About 16,000 steps in 1, 8, 64 or 512 independent streams that begin in equilibrium: as *streams* of one evaluator,
 their steps in turn, and as an evaluator each, *merged*. From 250 relaxation times on (of all streams together) the
 interval has to hold: the 99.9 % binomial interval of its coverage must meet 93 to 97 %. Below, it has to hold, or a
 check has to fire in 90 % of the misses. {met} of {cells} cells do. *Width* is the median over that of the interval with

@@ -289,7 +289,7 @@ def criteria(cells: list[dict[str, Any]], merges: list[dict[str, Any]]) -> list[
 
     at = [cell for cell in found("ring", "bootstrap") if cell["length"] == STEPS]
     judge("dependence fires, two-state chain", 0.95, 1, alarms("dependence", found("two-state chain", "bootstrap")))
-    judge("dependence fires, ring at 10 000 steps, each group", 0.95, 1, alarms("dependence", at))
+    judge("dependence fires, ring at 10,000 steps, each group", 0.95, 1, alarms("dependence", at))
     for kind, method in (("linear", "bootstrap"), ("tabular", "bootstrap, initial 100")):
         chosen = found(f"random MDP, {kind}", method)
         judge(f"dependence fires, realisable random MDP, {kind} features", 0, 0.05, alarms("dependence", chosen))
@@ -303,7 +303,7 @@ def criteria(cells: list[dict[str, Any]], merges: list[dict[str, Any]]) -> list[
     blocks = "bootstrap, blocks"
     judge("convergence fires, ring, block multipliers", 0, 0.05, alarms("convergence", found("ring", blocks)))
     for group in range(4):
-        what = f"block multipliers cover, ring from 10 000 steps, group {group}"
+        what = f"block multipliers cover, ring from 10,000 steps, group {group}"
         judge(what, 0.92, 0.98, coverage(found("ring", blocks, 10_000, f"V(group {group})")))
     differences, ratios = ([merge[name] for merge in merges] for name in ("largest_difference", "median_ratio"))
     judge("merged against one stream: largest difference in standard errors", 0, 0.05, differences, shares=False)

@@ -270,7 +270,7 @@ def made_by(content: dict[str, Any]) -> str:
 
 
 def length(cell: Cell) -> str:
-    return f"{cell['length']:,}".replace(",", " ")
+    return f"{cell['length']:,}"
 
 
 def percent(x: float | None) -> str:

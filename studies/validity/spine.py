@@ -3,7 +3,7 @@
     python -m studies.validity.spine [--repeats 1000] [--processes 2]
 
 FrozenLake: 95 % intervals of V(s0), slippery, optimal policy, discount .99, tabular TD, episodes not cut. Two-state
-chain: one constant feature, correlation .8, 10 000 steps. Writes validity/results/spine.json; stopped and started
+chain: one constant feature, correlation .8, 10,000 steps. Writes validity/results/spine.json; stopped and started
 again, it goes on.
 """
 

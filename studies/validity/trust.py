@@ -44,13 +44,13 @@ PARTS = {
     "anytime": (looked_at, 800, 20, 10**7),
     "bootstraps": (bootstrapped, 400, 20, 30_000),
     "bands": (banded, 400, 20, 10**7),
-    "least squares": (solved, 2000, 50, 10**7),  # half as many of streams over 10 000 steps, a quarter over 100 000
+    "least squares": (solved, 2000, 50, 10**7),  # half as many of streams over 10,000 steps, a quarter over 100,000
     "differences": (differing, 400, 20, 10**7),
     "offline": (resampled, 200, 50, 10_000),
     "iterates": (iterated, 400, 200, 30_000),
     "stored": (stored, 200, 50, 30_000),
 }
-QUICK = 10  # a quick run has this many times fewer repeats, and no stream longer than 20 000
+QUICK = 10  # a quick run has this many times fewer repeats, and no stream longer than 20,000
 
 
 def names_of(part: str) -> list[str]:
@@ -207,7 +207,7 @@ def criteria(cells: list[dict[str, Any]], others: dict[str, list[dict[str, Any]]
         if cell["method"] == "bootstrap, blocks" and cell["problem"] == "ring 20/4, lazy" and cell["length"] >= 10_000
     ]
     yield line(
-        "block bootstrap on the lazy ring 20/4 from 10 000 steps: 92 to 98 %",
+        "block bootstrap on the lazy ring 20/4 from 10,000 steps: 92 to 98 %",
         [where(cell, x) for cell, x in blocks if not 0.92 <= x <= 0.98],
         len(blocks),
     )
@@ -252,7 +252,7 @@ def _width(others: dict[str, list[dict[str, Any]]], way: str, length: int) -> fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the repeats, and no stream over 20 000 steps")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the repeats, and no stream over 20,000 steps")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args()

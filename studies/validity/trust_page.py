@@ -52,16 +52,16 @@ What is behind these lines:
 - **What changed** since the study before (seed 58000, commit 64939ba, in the history of `validity/results/trust.json`).
   Its mean was +0.3. Since then all epochs count, about one common mean, and a rate that falls with the length of blocks
   is told from noise as one that grows is.
-- **Baird's star at 1 000 steps.** Of {runs} further runs {none} had not seen the event that decides (see below), and of
+- **Baird's star at 1,000 steps.** Of {runs} further runs {none} had not seen the event that decides (see below), and of
   these {none_held} held the truth; of the others {others:.1f} %. What is not in the data cannot widen an interval that
   is taken from them: such a run looks like one of a star that never slips, where the same interval would be right. So
   91 % are out of reach, unless every run gets an interval that is of no use. Checks fire in {fired:.0f} % of all runs,
   and in {fired_none:.0f} % of those that have seen no event.
-- **Checks on Baird's star at 3 000 steps.** The interval holds, and the rarity check objects in half of the runs: the
+- **Checks on Baird's star at 3,000 steps.** The interval holds, and the rarity check objects in half of the runs: the
   width rests on six events in the mean. With so few it holds if they are alike, as they are here, and less often if
   they are not (see below), which such a check cannot tell. It rather warns.
 - **Block bootstrap.** Its bounds are quantiles at (B + 1) p now, and wider than in the study before. On the lazy ring
-  from 10 000 steps on they hold {blocks}.
+  from 10,000 steps on they hold {blocks}.
 """
 
 CLOSER = """\
@@ -83,7 +83,7 @@ SERIES = """\
 
 The mean of plain series. A slow part (relaxation time 100 steps) under noise, of which nothing but the rewards is seen:
 as long as blocks in which it would show are few, it looks like noise, and the interval is far too narrow. At 50
-relaxation times (5 000 steps) it is a few points short, as it is in the table above. Where sums take back what came
+relaxation times (5,000 steps) it is a few points short, as it is in the table above. Where sums take back what came
 before, the variance falls with the length of blocks; that is followed as far as it is beyond noise. Until then the
 interval is too wide, and a little so afterwards. *Width* is the median over that of the interval with the scatter of
 the runs.
@@ -101,7 +101,7 @@ of *the last growth* is added: half of it is what the next level would add; all 
 *lugsail* 2 v_j - v_(j-1). *Rare scores* cost degrees of freedom. *Off* is the distance of the coverage to that with the
 true variance, in points, over the trusted cells without Baird's star, which has a column of its own. *One in forty* is
 the width that one run in forty exceeds, over that of the run in the middle: how far the width jumps about. Streams have
-up to 100 000 steps here, and runs are few: the lowest and the highest of {cells} distances owe much to chance.
+up to 100,000 steps here, and runs are few: the lowest and the highest of {cells} distances owe much to chance.
 """
 
 LESSONS = """\
@@ -129,8 +129,8 @@ fifths.)
 
 On how many steps a width rests was looked at before the alarm was set, on 300 runs with other seeds: from 250
 relaxation times on nineteen of twenty runs of every other problem had 9 or more, and those of Baird's star in the
-middle 2 at 1 000 steps, 4 at 3 000 and 9 at 10 000. The alarm is at 5, the rule of thumb for counts. An alarm at 2
-would be quiet on Baird's star from 3 000 steps on, where events are all alike and the interval holds. But what is rare
+middle 2 at 1,000 steps, 4 at 3,000 and 9 at 10,000. The alarm is at 5, the rule of thumb for counts. An alarm at 2
+would be quiet on Baird's star from 3,000 steps on, where events are all alike and the interval holds. But what is rare
 is not always alike (above), and then an interval that rests on 2 to 5 steps is too narrow.
 """
 
@@ -148,7 +148,7 @@ where blocks that are long enough are few.
 """
 
 REWARDS = """\
-A reward that comes about six times in 4 000 steps, by its sizes and by the number of steps that the width rests on, as
+A reward that comes about six times in 4,000 steps, by its sizes and by the number of steps that the width rests on, as
 the rarity check estimates it:
 """
 
@@ -399,7 +399,7 @@ def rules_table(content: dict[str, Any]) -> str:
         "coverage at 50 to 250, lowest and mean": lambda c: f"{percent(c['doubtful'])}, {percent(c['mean doubtful'])}",
         "width over the true one": lambda c: f"{c['width']:.3f}",
         "one in forty": lambda c: f"{c['widest']:.2f}",
-        "Baird's star at 1 000, 3 000, 10 000": lambda c: ", ".join(f"{100 * x:.1f}" for x in c["star"]) + " %",
+        "Baird's star at 1,000, 3,000, 10,000": lambda c: ", ".join(f"{100 * x:.1f}" for x in c["star"]) + " %",
     }
     return table(content["rules"], columns) + f"\n{content['repeats']} runs a problem; {made(content)}\n"
 
@@ -452,7 +452,7 @@ def counted(cell: Cell) -> str:
 
 
 def spaced(n: int) -> str:
-    return f"{n:,}".replace(",", " ")
+    return f"{n:,}"
 
 
 def draw(content: dict[str, Any], path: Path) -> None:

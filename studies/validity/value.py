@@ -1,7 +1,7 @@
 """The second atlas: how often an interval holds the true value of the start distribution, the question people ask.
 
 Every problem of `value_problems` is played again and again, with fresh seeds; its truth is exact, or the mean of at
-least 100 000 episodes. Counted are the default interval (`DoublyRobust`), what the features alone say, and what people
+least 100,000 episodes. Counted are the default interval (`DoublyRobust`), what the features alone say, and what people
 would compare with: the mean return on-policy, per-decision importance sampling off-policy. Besides, how often the check
 of the features raises an alarm, and one policy against itself (Taxi, CartPole).
 

@@ -215,7 +215,7 @@ def lunar_lander() -> list[ValueProblem]:
 
 
 def truth(name: str, episodes: int) -> tuple[float, float]:
-    """The mean of fresh episodes, and its standard error; 10 000 at a time, so that they stay in the cache."""
+    """The mean of fresh episodes, and its standard error; 10,000 at a time, so that they stay in the cache."""
     batch = min(10_000, episodes)
     parts = [fresh(name, batch, [99, number]) for number in range(episodes // batch)]
     found = np.concatenate(parts)
@@ -225,7 +225,7 @@ def truth(name: str, episodes: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Find the truths again.")
     parser.add_argument("names", nargs="*", default=list(TRUTHS))
-    parser.add_argument("--episodes", type=int, default=None, help="a million; 100 000 of LunarLander")
+    parser.add_argument("--episodes", type=int, default=None, help="a million; 100,000 of LunarLander")
     options = parser.parse_args()
     for name in options.names:
         mean, error = truth(name, options.episodes or (100_000 if name == "LunarLander" else 1_000_000))

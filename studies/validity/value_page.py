@@ -12,7 +12,7 @@ HEAD = """\
 ## The question people ask: what does the policy earn, from where episodes start?
 
 The sections after this one count how often an interval holds what it estimates. Here the truth is the **value of the
-start distribution**, whatever the features are: exact, or the mean of at least 100 000 episodes. Every problem was
+start distribution**, whatever the features are: exact, or the mean of at least 100,000 episodes. Every problem was
 played {repeats} times with fresh seeds. *Value* is the default (`DoublyRobust`); *features alone* is LSTD with the same
 data (`"fitted"`); *as before* is LSTD at the observed starts, which was the default until this study. *Mean return*
 leaves out episodes that were cut off; *PDIS* and *WPDIS* are ordinary and weighted per-decision importance sampling.

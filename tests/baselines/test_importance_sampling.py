@@ -135,7 +135,7 @@ def test_it_holds_the_value_of_the_target(self_normalised: bool) -> None:
         float(problem.mdp.initial @ problem.mdp.values(policy, problem.discount))
         for policy in (problem.target, problem.behaviour)
     )
-    assert exact in interval  # one false alarm in 10 000 seeds
+    assert exact in interval  # one false alarm in 10,000 seeds
     assert other not in interval
     assert interval.notes == ("left out: 1 of 13812 episodes have no end in the data",)
 
@@ -156,7 +156,7 @@ def test_starts_may_be_chosen() -> None:
     exact = problem.mdp.values(problem.target, problem.discount)
     for state in range(3):
         for self_normalised in (False, True):
-            # Each of six intervals misses for one seed in 10 000.
+            # Each of six intervals misses for one seed in 10,000.
             assert exact[state] in per_decision(data, state, level=0.9999, weighted=self_normalised)
     with pytest.raises(ShapeError, match="start has shape"):
         per_decision(data, [0.0, 1.0])
@@ -236,7 +236,7 @@ def test_weights_that_the_discount_outlives_do_not_matter() -> None:
     zero = np.zeros(n, np.int64)
     data = inferl.Transitions(zero, 0 * zero + 1.0, zero, discounts, ratios=rng.choice([0.5, 1.5], size=n))
     assert per_decision(data).notes == ()
-    assert sum(1 / 2**t for t in range(200)) in per_decision(data, level=0.9999)  # one false alarm in 10 000 seeds
+    assert sum(1 / 2**t for t in range(200)) in per_decision(data, level=0.9999)  # one false alarm in 10,000 seeds
 
 
 def test_on_policy_data_have_no_weights_to_note() -> None:

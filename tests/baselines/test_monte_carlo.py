@@ -34,7 +34,7 @@ def test_it_holds_the_exact_value(discount: float) -> None:
     path = problem.mdp.sample(problem.target, 20_000, seed=1)
     exact = problem.mdp.values(problem.target, discount)
     data = path.transitions(discount)
-    # Each of four intervals misses for one seed in 10 000; the three discounts see the same path.
+    # Each of four intervals misses for one seed in 10,000; the three discounts see the same path.
     assert float(problem.mdp.initial @ exact) in monte_carlo(data, level=0.9999)
     for state in range(3):
         assert exact[state] in monte_carlo(data, start=state, level=0.9999)
@@ -162,7 +162,7 @@ def test_a_time_limit_makes_no_bias() -> None:
     discounts, flags = np.ones(len(zero)), np.zeros(len(zero), np.bool_)
     discounts[last[tosses <= 3]], flags[last] = 0, True
     data = inferl.Transitions(zero, zero - 1.0, zero, discounts, last=flags)
-    assert -1.75 in monte_carlo(data, level=0.9999)  # one false alarm in 10 000 seeds
+    assert -1.75 in monte_carlo(data, level=0.9999)  # one false alarm in 10,000 seeds
     assert -1.75 not in monte_carlo(data, level=0.9999, time_limit="cut")
 
 
@@ -186,7 +186,7 @@ def test_a_source_is_read_and_td_agrees() -> None:
     source = inferl.sources.rollout(envs, np.full((16, 4), 0.25), envs.single_observation_space, 0.95, seed=1)
     chunks = list(source.take(episodes=3000))
     exact = inferl.environments.FiniteMDP.from_toy_text(envs.envs[0]).values(np.full((16, 4), 0.25), 0.95)[0]
-    interval = monte_carlo(chunks, level=0.9999)  # one false alarm in 10 000 seeds
+    interval = monte_carlo(chunks, level=0.9999)  # one false alarm in 10,000 seeds
     assert exact in interval
     assert interval.notes == ("left out: 2 of 3002 episodes have no end in the data",)
     assert inferl.Evaluator(inferl.TD(16)).update(chunks).interval(0).standard_error < interval.standard_error

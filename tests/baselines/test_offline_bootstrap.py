@@ -143,9 +143,9 @@ def test_the_recursion_holds_the_exact_value(tabular: bool) -> None:
         path.transitions(problem.discount, features), inferl.TD(4), STEP, target, kind="normal", level=0.9999
     )
     exact = float(problem.mdp.values(problem.target, problem.discount)[1])
-    assert exact in interval  # one false alarm in 10 000 seeds
+    assert exact in interval  # one false alarm in 10,000 seeds
     online = inferl.Evaluator(inferl.TD(4), inferl.OnlineBootstrap(STEP)).update(path.transitions(problem.discount))
-    # Two standard errors from 200 replicas each: their logarithms differ by 0.07 x 3.9 for one pair of seeds in 10 000.
+    # Two standard errors from 200 replicas each: their logarithms differ by 0.07 x 3.9 for one pair of seeds in 10,000.
     assert np.log(interval.standard_error / online.interval(1).standard_error) == pytest.approx(0.0, abs=0.28)
 
 

@@ -67,7 +67,7 @@ def test_the_answer_is_the_library_s(log: Path) -> None:
     assert answer["facts"]["for"].endswith("observed starts")
     text = evaluate(log, *SMALL, "--level", "0.9").stdout
     assert text.startswith(str(expected).splitlines()[0])
-    assert f"{log}, 2 000 rows" in text
+    assert f"{log}, 2,000 rows" in text
     assert "observed starts" in text
 
 
@@ -76,7 +76,7 @@ def test_standard_input(log: Path, tmp_path: Path) -> None:
     result = runner.invoke(app, ["evaluate", "-", *SMALL, "--json"], input=(tmp_path / "log.csv").read_bytes())
     assert result.exit_code == 0, result.output
     assert last_line(result)["interval"]["estimate"] == by_hand(log).estimate
-    assert last_line(result)["facts"]["log"] == "standard input, 2 000 rows"
+    assert last_line(result)["facts"]["log"] == "standard input, 2,000 rows"
 
 
 def test_readings_come_as_lines_of_json(log: Path) -> None:

@@ -63,4 +63,4 @@ def test_another_kind_cannot_stop_a_run(log: Path) -> None:
     assert result.exit_code == 2
     assert "leave --kind normal out" in result.stderr
     plain = runner.invoke(app, [*options[:-4], "--kind", "anytime"])
-    assert "95% anytime, 29 999 transitions" in plain.stdout
+    assert "95% anytime, 29,999 transitions" in plain.stdout

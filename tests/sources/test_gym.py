@@ -253,7 +253,7 @@ def test_another_policy_than_the_one_that_acts() -> None:
     source = rollout(env, UNIFORM, env.observation_space, 0.9, seed=3, target_policy=target)
     path = joined(source.take(steps=40_000))
     assert set(np.round(path.ratios, 12)) <= {0.5, 2.5}
-    interval = inferl.Evaluator(inferl.TD(16)).update(path).interval(0, level=0.9999)  # one false alarm in 10 000 seeds
+    interval = inferl.Evaluator(inferl.TD(16)).update(path).interval(0, level=0.9999)  # one false alarm in 10,000 seeds
     assert mdp.values(target, 0.9)[0] in interval
     assert mdp.values(UNIFORM, 0.9)[0] not in interval
 

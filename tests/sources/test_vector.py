@@ -159,7 +159,7 @@ def test_the_interval_holds_the_exact_value(mode: AutoresetMode) -> None:
     source = rollout(envs, UNIFORM, envs.single_observation_space, discount=0.9, seed=11)
     interval = inferl.Evaluator(inferl.TD(16)).update(source.take(steps=20_000)).interval(0, level=0.9999)
     exact = inferl.environments.FiniteMDP.from_toy_text(lake()).values(UNIFORM, 0.9)[0]
-    assert exact in interval  # the same rows under each mode: one false alarm in 10 000 seeds
+    assert exact in interval  # the same rows under each mode: one false alarm in 10,000 seeds
 
 
 def test_an_environment_that_is_written_for_batches() -> None:

@@ -36,7 +36,7 @@ class AverageReward(Algorithm):
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
     >>> evaluator = Evaluator(AverageReward(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9))
     >>> print(evaluator.interval())
-    0.507 [0.484, 0.530] 95% pointwise, 2 000 transitions
+    0.507 [0.484, 0.530] 95% pointwise, 2,000 transitions
     """
 
     features_seen: int

@@ -69,7 +69,7 @@ class DoublyRobust(Algorithm):
     >>> rows = np.zeros(1000, int)
     >>> data = Transitions(rows, np.column_stack([0 * pay, pay]).ravel(), rows, np.tile([1.0, 0.0], 500))
     >>> print(Evaluator(DoublyRobust(TD(1))).update(data).interval())
-    1.07 [0.99, 1.14] 95% pointwise, 1 000 transitions
+    1.07 [0.99, 1.14] 95% pointwise, 1,000 transitions
     """
 
     base: TD

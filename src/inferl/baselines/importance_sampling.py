@@ -79,9 +79,9 @@ def per_decision(
     >>> ratios = np.where(action == 1, 0.9 / 0.5, 0.1 / 0.5)
     >>> data = inferl.Transitions(0 * action, action, 0 * action, discounts=0.0, ratios=ratios)
     >>> print(per_decision(data))
-    0.88 [0.83, 0.94] 95% pointwise, 1 000 transitions
+    0.88 [0.83, 0.94] 95% pointwise, 1,000 transitions
     >>> print(per_decision(data, weighted=True))
-    0.897 [0.885, 0.908] 95% pointwise, 1 000 transitions
+    0.897 [0.885, 0.908] 95% pointwise, 1,000 transitions
     """
     check_level(level)
     check_time_limit(time_limit)

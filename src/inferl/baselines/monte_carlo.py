@@ -65,7 +65,7 @@ def monte_carlo(
     >>> mdp = inferl.environments.FiniteMDP([[[0.5, 0.5], [0, 1]]], reward=[-1, -1], initial=0, terminal=[1])
     >>> path = mdp.sample([[1.0], [1.0]], n=2000, seed=0)
     >>> print(monte_carlo(path.transitions(discount=1.0)))
-    -1.98 [-2.07, -1.89] 95% pointwise, 2 000 transitions
+    -1.98 [-2.07, -1.89] 95% pointwise, 2,000 transitions
     """
     check_level(level)
     check_time_limit(time_limit)

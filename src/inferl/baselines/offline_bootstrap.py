@@ -77,7 +77,7 @@ def offline_bootstrap(
     >>> coin = np.random.default_rng(0).integers(2, size=3000)
     >>> data = inferl.Transitions(0 * coin, coin, 0 * coin, 0.9)
     >>> print(offline_bootstrap(data, inferl.TD(1), inferl.LeastSquares(), 0, unit="transition"))
-    5.22 [5.07, 5.40] 95% pointwise, 3 000 transitions
+    5.22 [5.07, 5.40] 95% pointwise, 3,000 transitions
     """
     check_level(level)
     if kind not in KINDS:

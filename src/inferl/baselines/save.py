@@ -40,7 +40,7 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
     >>> one = np.ones((2000, 1))
     >>> print(save(Transitions(one, coin, one, 0.9), [1.0]))
-    5.07 [4.85, 5.29] 95% pointwise, 2 000 transitions
+    5.07 [4.85, 5.29] 95% pointwise, 2,000 transitions
     """
     check_level(level)
     if data.tabular:

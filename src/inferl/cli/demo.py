@@ -183,7 +183,7 @@ def _answer(console: Console, readings: Readings, truth: float) -> None:
 
     final = {name: read[-1][1] for name, read in readings.items()}
     episodes, one = readings[VALUE][-1]
-    seen = f"{episodes:,} episodes ({one.n:,} transitions)".replace(",", " ")
+    seen = f"{episodes:,} episodes ({one.n:,} transitions)"
     console.print(f"\nAfter {seen}, the value at the start:")
     table = Table("", "estimate", f"{one.level * 100:g}% interval", f"holds the exact {truth:.4f}?", box=SIMPLE_HEAD)
     for heading, names in (("four tiles of 16 states", COARSE), ("one feature a state", TABULAR)):

@@ -1,7 +1,7 @@
 """Philox 4x32-10: random words as a pure function of (counter, key).
 
 A counter-based generator (Salmon et al. 2011) has no state to store or to advance: the words of replica 17 at tick
-4 000 000 are computed, not reached. That is why results do not depend on how a stream was cut into chunks.
+4,000,000 are computed, not reached. That is why results do not depend on how a stream was cut into chunks.
 """
 
 from __future__ import annotations

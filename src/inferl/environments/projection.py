@@ -25,8 +25,8 @@ class ScoreCovariance(NamedTuple):
     >>> from inferl.environments import two_state_chain
     >>> mdp, features = two_state_chain(0.5)
     >>> long_run, lag_zero, matrix, theta = mdp.score_covariance(features, np.ones((2, 1)), None, 0.9)
-    >>> print(f"standard error from 10 000 steps: {np.sqrt(long_run / 10_000).item() / matrix.item():.3f}")
-    standard error from 10 000 steps: 0.173
+    >>> print(f"standard error from 10,000 steps: {np.sqrt(long_run / 10_000).item() / matrix.item():.3f}")
+    standard error from 10,000 steps: 0.173
     """
 
     long_run: NDArray[np.float64]  # (d, d), the sum of E[f_0 f_k'] over all lags k

@@ -1,7 +1,7 @@
 """The tile grid: however rows arrive, methods see them in tiles of `TILE` rows of the whole stream.
 
 Rows that do not fill a tile wait; a reading works on a copy of the state that has taken them in. So one call with
-10 000 steps, 10 000 calls with one, and a run stopped and resumed anywhere give the same bits.
+10,000 steps, 10,000 calls with one, and a run stopped and resumed anywhere give the same bits.
 """
 
 from __future__ import annotations

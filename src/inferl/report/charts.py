@@ -178,4 +178,4 @@ def _number(number: float, digits: int, percent: bool) -> str:
 def _power(number: float) -> str:
     if number >= 1e6:
         return f"{number / 1e6:g} million"
-    return f"{number:,.0f}".replace(",", "\u2009") if number >= 1 else f"1/{1 / number:g}"
+    return f"{number:,.0f}" if number >= 1 else f"1/{1 / number:g}"

@@ -286,7 +286,7 @@ def _policies(run: Run, number: int) -> list[str]:
 
 
 def _count(n: int) -> str:
-    return f"{n:,}".replace(",", " ")
+    return f"{n:,}"
 
 
 def _words(value: Any) -> str:

@@ -58,7 +58,7 @@ class Starts:
     @property
     def text(self) -> str:
         """What the target is, for a report."""
-        return f"the {self.number:,} observed starts".replace(",", " ")
+        return f"the {self.number:,} observed starts"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         if self.number == 0:

@@ -254,7 +254,7 @@ class Table:
 
     def facts(self) -> dict[str, str]:
         """Return what a report should say of the log."""
-        rows = f"{self.rows:,}".replace(",", " ")
+        rows = f"{self.rows:,}"
         facts = {"log": f"{self.name}, {rows} rows"}
         if self.dropped:
             words = f"{self.dropped}: the last of an episode, without a next state"
