@@ -17,37 +17,43 @@ SHORT, SHORT_END = "<!-- speed: written by studies.benchmarks -->", "<!-- end of
 
 AROUND = f"""# Performance
 
-What the engine does in a second, against what one would write or pick instead. Everything runs in one process and on
-one thread; things that are compared take turns, the process's own time counts, and the median is shown.
+How many transitions the engine processes per second, compared with the code one would otherwise write or use.
+Everything runs in one process on one thread. Competitors are timed in turns; times are CPU times of the process, and
+the table shows medians.
 
 {BEGIN}
 {END}
 
 ## How to run
 
-    make bench            # all of it, a few minutes; writes studies/benchmarks/results/engine.json and this page
+    make bench                    # a few minutes; writes studies/benchmarks/results/engine.json and this page
     make bench ARGUMENTS=--quick  # less than a minute
 
-JAX and river are measured if they are there: `pip install 'inferl[bench]'`, which `make bench` does.
+JAX and river are measured if they are installed: `pip install 'inferl[bench]'`, which `make bench` does.
 
 ## Sanitizers
+
+    make sanitize
+
+builds the native backend with the compiler's address and undefined-behaviour sanitizers in a separate environment, and
+runs the tests that use it. A finding stops the run. The last such run was clean.
 """
 
-RIVALS = """The rivals:
+RIVALS = """The competitors:
 
-- **naive**: Algorithm 1 as it is printed, a loop over transitions and in it one over replicas, in NumPy.
-- **step**: NumPy on all replicas at once, one transition after the other, multipliers from PCG64, its lines folded by
-  hand; **as printed**: the same in the lines of the algorithm, with one product and one large temporary more. For
-  one-hot features both work on the vectors written out.
+- **naive**: Algorithm 1 as printed in the paper, in NumPy: a loop over transitions with a loop over replicas inside.
+- **step**: NumPy vectorised over replicas, one transition at a time, multipliers from PCG64, expressions combined by
+  hand; **as printed**: the same, written line by line as in the algorithm, with one more product and one more large
+  temporary. With one-hot features both work on the dense vectors.
 - **JAX**: the step as the body of a compiled `lax.scan`, in float64 on the CPU.
-- **river**: `BaggingRegressor` of linear regressions. Not the same: it regresses the reward on the features (no
-  bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
-- **offline**: `inferl.baselines.offline_bootstrap`, which keeps the data, draws from them and walks along every
-  resample. The walk is compiled like the engine, with the same instruction sets.
+- **river**: `BaggingRegressor` of linear regressions. This is another problem: it regresses the reward on the features
+  (no bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
+- **offline**: `inferl.baselines.offline_bootstrap`, which stores the data, resamples them and runs the recursion along
+  every resample. That loop is compiled like the engine, with the same instruction sets.
 
-The peak is a product of two matrices of float64 in the same process. Useful operations a transition are 6 B p for TD
-(dot product, update, average), 10 B d for GTD2 and 4 p² for least squares; "at peak" is the ratio over the step that an
-engine at 100 % of the peak would have. "From arrays" includes checking and copying the user's arrays."""
+The peak is the speed of a float64 matrix product in the same process. Useful operations per transition are 6 B p for TD
+(dot product, update, average), 10 B d for GTD2 and 4 p² for least squares. "At peak" is the speedup over the step that
+an engine at 100 % of the peak would have. "From arrays" includes checking and copying the user's arrays."""
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -88,13 +94,13 @@ def in_short(results: dict[str, Any]) -> str:
             over = [_times(shape["over"].get(rival), 2) for rival in ("step", "jax", "naive")]
             rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over])
     head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop"]
-    return f"""What you run by default, the value of the starts by least squares with all its checks, takes
-{_listed(rates)} transitions a second with
+    return f"""The default, the value of the starts by least squares with all its checks, processes
+{_listed(rates)} transitions per second with
 {_listed(features)} features, on one thread of a machine with {results["machine"]["cores"]} cores.
 
-The online bootstrap with 200 replicas, without the least-squares sums that its checks need (they cost as much again, or
-several times as much), against the same algorithm in NumPy (vectorised over replicas), in JAX (a compiled scan) and
-typed as printed (a loop over replicas):
+The table is for the online bootstrap with 200 replicas, without the least-squares sums that its checks need (they cost
+as much again, or several times as much). It is compared with the same algorithm in NumPy (vectorised over replicas), in
+JAX (a compiled scan) and as printed in the paper (a loop over replicas):
 
 {_table(head, rows, numbers=True)}"""
 
@@ -136,22 +142,23 @@ def _verdicts(results: dict[str, Any]) -> str:
         [row["name"], row["shown"], row["reach"], "met" if row["met"] else "**not met**"] for row in results["judged"]
     ]
     missed = sum(not row["met"] for row in results["judged"])
-    count = "All are met." if not missed else f"{missed} of {len(rows)} are not met.{_out_of_reach(results)}"
+    some = f"{missed} of {len(rows)} goals are not met.{_out_of_reach(results)}"
+    count = some if missed else "All goals are met."
     memory = results["memory"]
     grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
-    growth = f"Growth of the process from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
-    table = _table(["", "measured", "reach", ""], rows)
-    return f"## What was to be reached\n\n{count}\n\n{table}\n\n{growth}"
+    growth = f"Memory growth from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
+    table = _table(["", "measured", "goal", ""], rows)
+    return f"## Goals and results\n\n{count}\n\n{table}\n\n{growth}"
 
 
 def _out_of_reach(results: dict[str, Any]) -> str:
     """Name the ratios that an engine at 100 % of the peak would miss too."""
     found = [
-        f"{shape['name']} (x{shape['most over step at peak']:.3g} at the peak, x{shape['reach']['step']:g} wanted)"
+        f"{shape['name']} (x{shape['most over step at peak']:.3g} at the peak, goal x{shape['reach']['step']:g})"
         for shape in results["shapes"]
         if (shape["most over step at peak"] or float("inf")) < shape["reach"]["step"]
     ]
-    words = "Over this step these could not be, on this machine, by an engine that does nothing but multiply and add"
+    words = "These speedups over the step could not be reached on this machine, even at 100 % of the peak"
     return f" {words}: {'; '.join(found)}." if found else ""
 
 

@@ -15,7 +15,7 @@ from studies.validity import manyparts_page, trust_page, value_page
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
 README = Path(__file__).parents[2] / "README.md"
-BEGIN, END = "<!-- coverage: written by validity/page.py -->", "<!-- end of coverage -->"
+BEGIN, END = "<!-- coverage: written by studies.validity.page -->", "<!-- end of coverage -->"
 
 Cell = dict[str, Any]
 Columns = dict[str, Callable[[Cell], str]]
