@@ -182,7 +182,7 @@ def test_nonsense_is_refused() -> None:
         inferl.difference(played(0.9), played(0.9))
     with pytest.raises(SettingError, match="discounts differ"):
         inferl.difference(played(0.9), played(0.8))
-    with pytest.raises(DataError, match="they are numbers"):
+    with pytest.raises(DataError, match="are booleans; they must be numbers"):
         Transitions(zero, rewards, zero, np.ones(400, bool))
     endless = Evaluator(TD(1)).update(Transitions(zero, rewards, zero, 1.0)).report(0)
     assert "ends" in failed(endless)

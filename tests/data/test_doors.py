@@ -1,4 +1,4 @@
-"""What people hand in by mistake is refused by name, with a remedy, and what they may expect to work works."""
+"""Common mistakes in the input raise an error that names the value and the remedy; reasonable input works."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lake(policy: Any = None, **options: Any) -> Any:
     )
 
 
-# What is no source.
+# Not a source.
 
 
 class Columns:
@@ -103,7 +103,7 @@ def test_all_of_a_rollout_cannot_be_taken_in() -> None:
 
 @pytest.mark.parametrize("seen", [0, 5])
 def test_starts_that_a_source_will_observe_are_a_target(seen: int) -> None:
-    """Even before the first episode: what counts is what has been observed when the interval is looked at."""
+    """Even before the first episode: the interval uses the starts observed when it is read."""
     source = lake(discount=0.9)
     evaluator = inferl.Evaluator(inferl.TD(16)).update(source.take(episodes=seen))
     chunks = source.take(steps=20_000)
@@ -221,7 +221,7 @@ def test_settings_of_another_kind_are_refused() -> None:
 
 
 def test_algorithms_that_take_no_ratios_refuse_observed_ones() -> None:
-    """Each step is checked when it is observed, not when it is worked on."""
+    """Each step is validated when it is observed, not when it is processed."""
     for algorithm in (inferl.QEvaluation(2), inferl.AverageReward(2), inferl.Stack(inferl.QEvaluation(2))):
         evaluator = inferl.Evaluator(algorithm)
         for n in range(3):
@@ -231,7 +231,7 @@ def test_algorithms_that_take_no_ratios_refuse_observed_ones() -> None:
             evaluator.observe(0, 1.0, 1, 0.9)
 
 
-# What diverges, and what has not begun.
+# Recursions that diverge, and evaluators without data.
 
 
 @pytest.mark.parametrize("observed", [False, True])
@@ -379,7 +379,7 @@ def test_tensors_are_no_actions_and_tuples_no_features() -> None:
         inferl.features.Network(torch.nn.Linear(4, 2))(np.zeros(3))
 
 
-# Numbers that no computer holds.
+# Numbers beyond the range of a float.
 
 
 def extremes() -> dict[str, inferl.Transitions]:
@@ -438,7 +438,7 @@ def test_large_features_are_observed_as_they_are_updated() -> None:
 
 
 def test_products_of_ratios_do_not_become_infinite() -> None:
-    """A few ratios of 3 in a row are no reason to lose the answer."""
+    """Long products of ratios above 1 are capped, so that the estimate stays finite."""
     data = extremes()["many ratios"]
     for algorithm in (inferl.TD(2, trace=1.0), inferl.EmphaticTD(2), inferl.NStepTD(2, n=300)):
         found = inferl.Evaluator(algorithm).update(data).interval(np.eye(2))
@@ -446,7 +446,7 @@ def test_products_of_ratios_do_not_become_infinite() -> None:
         assert found.notes
 
 
-# A package without its compiled part.
+# A package without its compiled extension.
 
 MISSING = """
 import sys, warnings

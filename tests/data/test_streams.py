@@ -1,4 +1,4 @@
-"""Where rows stand in time: Streams.place against a row-by-row simulation with a dictionary of streams."""
+"""Positions of rows in time: Streams.place against a row-by-row simulation with a dictionary of streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[int, int, int, int, int, bool, bool]  # step, stream, slot, count, e
 
 @dataclass
 class Memory:
-    """What the simulation keeps of one stream; the fields of Streams, for one slot."""
+    """The state of one stream in the simulation: the fields of Streams, for one slot."""
 
     label: int
     count: int = 0
@@ -34,7 +34,7 @@ class Memory:
 
 
 def simulate(chunk: Transitions, most_quiet: int = MOST_QUIET) -> tuple[list[Row], list[Memory]]:
-    """Place rows one by one, as the documentation says."""
+    """Number rows one by one, as documented."""
     rows: list[Row] = []
     slots: list[Memory] = []
     for i in range(len(chunk)):
@@ -208,7 +208,7 @@ def test_any_number_of_streams_may_be_open() -> None:
 
 
 def test_memory_is_that_of_the_streams_that_are_open() -> None:
-    """A hundred thousand users, each seen for three steps, twenty at once; those who came last keep their slots."""
+    """A hundred thousand users, each seen for three steps, twenty at once; the most recent ones keep their slots."""
     users = np.arange(100_000).reshape(-1, 20)
     labels = np.repeat(users[:, None], 3, axis=1).reshape(-1)
     states = np.zeros(len(labels), np.int64)
@@ -226,7 +226,7 @@ def test_placed_rows_join_whether_or_not_borders_were_given(column: str, order: 
     chunks = [steps_of((0.9, None), **{column: [1]}), steps_of((0.9, None))]
     streams, first = Streams().place(chunks[order[0]])
     _, second = streams.place(chunks[order[1]])
-    joined = Steps.join([first, second])  # the tile of an evaluator does this with whatever arrived
+    joined = Steps.join([first, second])  # an evaluator's open tile is joined like this
     assert table(joined) == table(first) + table(second)
     assert isinstance(joined.data, Transitions)
     assert joined.data.rewards.tolist() == [0.0, 0.0]

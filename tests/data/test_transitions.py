@@ -1,4 +1,4 @@
-"""The door: what Transitions takes, what it refuses and in which words, and how chunks are cut and joined."""
+"""Validation in Transitions: accepted input, errors and their messages; slicing and joining of chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = [field.name for field in fields(Transitions)]
 
 
 def tabular(**changes: Any) -> dict[str, Any]:
-    """Three good steps of a table, with some arguments changed."""
+    """Three valid tabular steps, with some arguments changed."""
     good: dict[str, Any] = {
         "features": [0, 1, 2],
         "rewards": [0.5, 1.5, 2.5],
@@ -40,7 +40,7 @@ def same(a: Transitions, b: Transitions) -> bool:
     return all(x is y if x is None or y is None else x.dtype == y.dtype and np.array_equal(x, y) for x, y in pairs)
 
 
-# What is refused: the exception, and a message that says where, what and what to do.
+# Rejected input: the exception, and a message with the row, the value and a remedy.
 
 BAD_VALUES = {
     "NaN feature": (dense(features=[[0, 1], [0, NAN], [0, 0]]), "row 1, column 1", "nan", "repair"),
@@ -126,7 +126,7 @@ def test_bad_shape_is_refused_and_named(arguments: dict[str, Any], message: str)
 @pytest.mark.parametrize("name", ["episode", "stream"])
 @pytest.mark.parametrize("labels", [[0.0, 1.0, 1.0], ["a", "b", "b"], [True, False, False], 0.5])
 def test_labels_must_be_integers(name: str, labels: Any) -> None:
-    with pytest.raises(DataError, match=rf"{name} labels are integers.*number them"):
+    with pytest.raises(DataError, match=rf"{name} labels are .*they must be integers, so number them"):
         Transitions(**tabular(**{name: labels}))
 
 
@@ -147,7 +147,7 @@ def test_one_bad_number_anywhere_is_found(chunk: Transitions, data: st.DataObjec
         Transitions(**columns)
 
 
-# What is taken.
+# Accepted input.
 
 
 def test_table_and_vectors_and_types() -> None:
@@ -212,7 +212,7 @@ def test_arrays_are_copied(is_tabular: bool) -> None:
     chunk = Transitions(**arrays)
     kept = {name: array.copy() for name, array in arrays.items()}
     for array in arrays.values():
-        array[:] = 0  # the caller fills its buffers again
+        array[:] = 0  # the caller reuses its buffers
     for name, array in kept.items():
         assert np.array_equal(getattr(chunk, name), array), name
 
@@ -224,7 +224,7 @@ def test_a_refused_chunk_leaves_the_arrays_alone() -> None:
     assert np.array_equal(rewards, [1.0, NAN, 2.0], equal_nan=True)
 
 
-# Cutting and joining.
+# Slicing and joining.
 
 
 @given(chunk=transitions(), data=st.data())

@@ -1,4 +1,4 @@
-"""Sparse and dense vectors: every operation gives the same numbers on both, and what plain NumPy gives."""
+"""Sparse and dense vectors: every operation agrees with plain NumPy on both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from inferl.data.vectors import (
 
 
 def written_out(x: Sparse) -> Floats:
-    """Write out the zeros, entry by entry."""
+    """Convert to a dense array, entry by entry."""
     full = np.zeros((*x.index.shape[:-1], x.size))
     for place in np.ndindex(*x.index.shape):
         full[(*place[:-1], int(x.index[place]))] += x.value[place]

@@ -1,4 +1,4 @@
-"""Rows: records of arrays that share their first axis, cut and joined without looking inside; and states in place."""
+"""Conversion of user input to arrays; records of arrays with a common first axis; records updated in place."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ __all__ = [
     "squared",
 ]
 
-GATHER = 128  # rows that one matrix product adds; more keep the processor busier, and a copy of a state larger
+GATHER = 128  # rows summed by one matrix product; more would be faster, but would make every copy of a state larger
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-shared: dict[str, Any] = {"shared": True}  # metadata of a field that belongs to all rows together
+shared: dict[str, Any] = {"shared": True}  # metadata of a field that all rows share
 
 
-_KNOWN: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # looking fields up is slow
+_FIELD_NAMES: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # a cache: `dataclasses.fields` is slow
 
 
 def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of a dataclass's columns, and of all its fields."""
-    if cls not in _KNOWN:
+    if cls not in _FIELD_NAMES:
         columns = tuple(f.name for f in fields(cls) if not f.metadata.get("shared"))
-        _KNOWN[cls] = columns, tuple(f.name for f in fields(cls))
-    return _KNOWN[cls]
+        _FIELD_NAMES[cls] = columns, tuple(f.name for f in fields(cls))
+    return _FIELD_NAMES[cls]
 
 
 class Rows:
-    """Base of frozen dataclasses whose fields are arrays (or Rows) with one entry a row.
+    """Base of frozen dataclasses whose fields are arrays (or Rows) with one entry per row.
 
-    Cutting and joining skip validation: what was checked once stays checked.
+    Slicing and joining skip validation, because the rows have been validated before.
     """
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Rows:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Put the rows of several records behind each other."""
+        """Concatenate the rows of several records."""
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {}
@@ -86,12 +86,12 @@ class Rows:
         return parts[0]._rebuilt(joined)
 
     def copied(self) -> Self:
-        """Return the same rows in arrays of their own, so that nothing larger is kept for them."""
+        """Return a copy of the rows; a view would keep the larger array behind it alive."""
         columns = {name: getattr(self, name) for name in _names(type(self))[0]}
         return self._rebuilt({name: _copied(x) for name, x in columns.items()})
 
     def verify(self) -> None:
-        """Refuse columns of different lengths."""
+        """Raise if columns have different lengths."""
         columns = [getattr(self, name) for name in _names(type(self))[0]]
         same = len({len(column) for column in columns if column is not None}) == 1
         demand(same, f"the columns of {type(self).__name__} have different lengths")
@@ -110,7 +110,7 @@ def _copied(x: Any) -> Any:
 
 
 def lengthened(x: Floats, length: int) -> Floats:
-    """Extend the last axis by zeros (`np.pad` takes longer than a reading should)."""
+    """Pad the last axis with zeros (`np.pad` is too slow for an interval that is read often)."""
     if x.shape[-1] == length:
         return x
     longer = np.zeros((*x.shape[:-1], length))
@@ -119,17 +119,17 @@ def lengthened(x: Floats, length: int) -> Floats:
 
 
 def squared(x: Floats, length: int) -> Floats:
-    """Extend the last two axes by zeros."""
+    """Pad the last two axes with zeros."""
     larger = np.zeros((*x.shape[:-2], length, length))
     larger[..., : x.shape[-2], : x.shape[-1]] = x
     return larger
 
 
 class InPlace:
-    """Base of dataclasses that are changed in place: arrays, and others of their kind."""
+    """Base of dataclasses that are updated in place; their fields are arrays or other InPlace records."""
 
     def copy(self) -> Self:
-        """Return an independent copy; what is never changed in place is shared."""
+        """Return an independent copy; fields that are never updated in place are shared."""
         new = object.__new__(type(self))
         for name in _names(type(self))[1]:
             value = getattr(self, name)
@@ -137,13 +137,13 @@ class InPlace:
         return new
 
 
-DEEPEST = 64  # axes that an array of NumPy may have
-NUMBERS = "biuf"  # kinds of NumPy: truth values, integers, unsigned ones, floats
+DEEPEST = 64  # largest number of axes of a NumPy array
+NUMBERS = "biuf"  # kinds of NumPy dtypes: booleans, integers, unsigned integers, floats
 KINDS = {"c": "complex numbers", "M": "dates", "m": "durations", "S": "bytes", "U": "text", "V": "records"}
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Read truth values, integers or floats of any shape; refuse everything else.
+    """Convert booleans, integers or floats of any shape to an array; raise for everything else.
 
     >>> as_array("rewards", [0, 1])
     array([0, 1])
@@ -159,48 +159,48 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def read(name: str, values: Any) -> NDArray[Any]:
-    """Make an array of any kind; refuse masks, and what is no array at all."""
+    """Convert values to an array of any dtype; raise for masked entries and for values that are not an array."""
     _refuse_masked(name, values)
     try:
         return np.asarray(values)
     except InferlError:
         raise
-    except Exception as error:  # an object may raise what it likes when it is asked for its array
+    except Exception as error:  # an object's `__array__` may raise anything
         if isinstance(error, ValueError) and isinstance(values, list | tuple):
             raise ShapeError(f"{name} have rows of different lengths") from None
         raise ShapeError(f"{name} cannot be read as an array: {error}") from None
 
 
 def as_floats(name: str, values: Any) -> Floats:
-    """Read numbers as floats in an array of their own: the caller may reuse the buffer."""
+    """Convert numbers to a new array of floats; a copy, because the caller may reuse the buffer."""
     array = as_array(name, values)
-    with np.errstate(over="ignore"):  # what is too large for a float becomes infinite, and is refused as such
+    with np.errstate(over="ignore"):  # a number too large for a float becomes infinite, and is rejected later
         return np.array(array, dtype=np.float64, order="C")
 
 
 def as_count(name: str, number: Any, least: int) -> int:
-    """Read a setting that is a whole number.
+    """Validate a setting that must be a whole number.
 
     >>> as_count("order", np.int64(3), 0)
     3
     """
     if not is_integer(number) or number < least:
-        raise SettingError(f"{name} is {short(number)}; it is a whole number, at least {least}")
+        raise SettingError(f"{name} is {short(number)}; it must be a whole number, at least {least}")
     return int(number)
 
 
 def is_integer(value: Any) -> bool:
-    """Say whether a value is a whole number, of Python or of NumPy; true and false are none."""
+    """Whether a value is a Python or NumPy integer; booleans do not count."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a real number, which may be NaN; true and false are none."""
+    """Whether a value is a real number, possibly NaN; booleans do not count."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def place(where: tuple[int, ...]) -> str:
-    """Name an entry of an array.
+    """Describe the position of an array entry.
 
     >>> place((3,)), place((3, 1))
     ('row 3', 'row 3, column 1')
@@ -210,7 +210,7 @@ def place(where: tuple[int, ...]) -> str:
 
 
 def _refuse_masked(name: str, values: Any, where: tuple[int, ...] = ()) -> None:
-    """Look for masks in an array, or in a list of them, which NumPy would drop."""
+    """Raise for masked entries in an array or a list of arrays; NumPy would drop the masks silently."""
     if isinstance(values, np.ma.MaskedArray):
         for inner in np.argwhere(np.ma.getmaskarray(values))[:1]:
             raise DataError(f"{place((*where, *inner))}: {_one(name)} is masked; drop the row or repair it")
@@ -220,14 +220,16 @@ def _refuse_masked(name: str, values: Any, where: tuple[int, ...] = ()) -> None:
 
 
 def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:
-    """Say what an array is made of, if not of numbers."""
+    """Return the error for an array that does not hold numbers."""
     if array.dtype.kind != "O":
-        what = KINDS.get(array.dtype.kind, "no numbers")
+        what = KINDS.get(array.dtype.kind, "not numbers")
         return ShapeError(f"{name} of type {array.dtype} cannot be read as floats: they are {what}")
     if array.ndim == 0:
         return ShapeError(f"{name} cannot be read as numbers: {short(array.item())}")
     for where, value in np.ndenumerate(array):
-        if isinstance(value, int) and value.bit_length() > 63:  # NumPy keeps it as it is, because no number holds it
+        if (
+            isinstance(value, int) and value.bit_length() > 63
+        ):  # NumPy keeps it as a Python object, because no integer dtype holds it
             return DataError(f"{place(where)}: {_one(name)} is {short(value)}; integers are below 2^63")
         if not isinstance(value, int | float):
             return DataError(f"{place(where)}: {_one(name)} is {short(value)}; drop the row or repair it")
@@ -235,7 +237,7 @@ def _no_numbers(name: str, array: NDArray[Any]) -> InferlError:
 
 
 def short(value: Any) -> str:
-    """Name any value in a few characters.
+    """Describe any value in a few characters.
 
     >>> short(0.25), short("a" * 1000), short(10**400), short({})
     ('0.25', "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 'about 2^1329', 'a dict')

@@ -1,7 +1,7 @@
-"""Batches of observations or actions: arrays whose first axis counts them, or dicts and tuples of such arrays.
+"""Batches of observations or actions: arrays with one row per observation, or dicts and tuples of such arrays.
 
-This is the form in which Gymnasium's vector environments hand them out. A single one may be anything that its space
-allows: a number, an array, or a dict or tuple of them.
+Gymnasium's vector environments return this form. A single observation may be anything that its space allows: a number,
+an array, or a dict or tuple of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def copied(batch: Any) -> Any:
 
 
 def count(batch: Any) -> int:
-    """Count the rows of a batch; what has no first axis has none.
+    """Count the rows of a batch; a value without a first axis has none.
 
     >>> count({"position": np.zeros((3, 2))}), count(7)
     (3, 0)
@@ -46,7 +46,7 @@ def count(batch: Any) -> int:
 
 
 def stacked(singles: Sequence[Any]) -> Any:
-    """Put single observations or actions into one batch.
+    """Stack single observations or actions into one batch.
 
     >>> stacked([(1, 0.5), (2, 0.25)])
     (array([1, 2]), array([0.5 , 0.25]))
@@ -65,7 +65,7 @@ def stacked(singles: Sequence[Any]) -> Any:
 
 
 def rows(batch: Any, which: Bools | Integers | int) -> Any:
-    """Pick some rows of a batch, or a single one by its number.
+    """Select some rows of a batch, or a single one by its index.
 
     >>> rows((np.array([1, 2]), np.array([0.5, 0.25])), 1)
     (np.int64(2), np.float64(0.25))
@@ -78,7 +78,7 @@ def rows(batch: Any, which: Bools | Integers | int) -> Any:
 
 
 def placed(batch: Any, which: Bools, part: Any) -> Any:
-    """Return a batch whose rows `which` are those of `part`; the others stay.
+    """Return a copy of a batch with the rows `which` replaced by those of `part`.
 
     >>> placed(np.array([1, 2, 3]), np.array([True, False, True]), np.array([7, 9]))
     array([7, 2, 9])
@@ -103,7 +103,7 @@ def import_torch() -> ModuleType:
 
 
 def is_module(thing: object) -> bool:
-    """Say whether something is a torch module, without importing torch: whoever made one has done so.
+    """Whether an object is a torch module; torch is not imported, because whoever built a module has imported it.
 
     >>> is_module(print)
     False
@@ -115,7 +115,7 @@ def is_module(thing: object) -> bool:
 def outputs(module: Any, batch: Any) -> Floats:
     """Run a module on a batch of observations, in evaluation mode and without gradients.
 
-    Floats become the module's own kind of floats, on its device; integers stay integers (for an embedding). A dict or
+    Floats are cast to the module's dtype and moved to its device; integers stay integers (for an embedding). A dict or
     tuple of arrays becomes a dict or tuple of tensors.
 
     >>> import torch
@@ -132,7 +132,7 @@ def outputs(module: Any, batch: Any) -> Floats:
             raise ShapeError(f"{name} cannot take these observations: {error}") from None
     if not isinstance(result, torch.Tensor):
         raise SettingError(
-            f"{name} returned {short(result)}, not a tensor; give the part whose output is meant, such as the "
+            f"{name} returned {short(result)}, not a tensor; pass the submodule that computes the features, such as the "
             "value_net of an mlp_extractor"
         )
     return np.asarray(result.detach().cpu().numpy(), dtype=np.float64)
@@ -151,7 +151,7 @@ def _tensors(torch: ModuleType, batch: Any, like: Any) -> Any:
 
 @contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Switch dropout and the like off; afterwards each part is in the mode it was in."""
+    """Put a module into evaluation mode (no dropout), and restore the mode of each submodule afterwards."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

@@ -1,4 +1,4 @@
-"""Fingerprints: one number for a stream, by which two evaluators know that they were fed the same one."""
+"""Fingerprints: a 64-bit hash of a stream, which tells whether two evaluators have seen the same data."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Words = NDArray[np.uint64]
 
 
 def fingerprints(
-    step: Integers, stream: Integers, outcomes: Iterable[Any], rest: Iterable[Any] = ()
+    step: Integers, stream: Integers, outcomes: Iterable[Any], others: Iterable[Any] = ()
 ) -> tuple[int, int]:
-    """Return two numbers below 2^64 that tell rows apart, and their order: one of the outcomes, one of all columns.
+    """Return two 64-bit hashes of rows and their order: one of the outcomes, one of all columns.
 
-    Columns have a row a step, of numbers or of arrays of numbers. Those of successive chunks are `combined`.
+    Columns have one row per step, of numbers or of arrays of numbers. Use `combined` for those of successive chunks.
 
     >>> step, stream, rewards = np.arange(4), np.zeros(4, np.int64), np.array([1.0, 2.0, 3.0, 4.0])
     >>> (whole, _), (head, _), (tail, _) = (
@@ -37,7 +37,7 @@ def fingerprints(
     >>> combined([head, tail]) == whole, fingerprints(step, stream, [rewards[::-1]])[0] == whole
     (True, False)
     """
-    seen, more = list(outcomes), list(rest)
+    seen, more = list(outcomes), list(others)
     keys = _keys(len(seen) + len(more) + 2)
     first = second = 0
     for start in range(0, len(step), BLOCK):
@@ -45,13 +45,13 @@ def fingerprints(
         columns = [_words(column[rows]) * key for column, key in zip((step, stream, *seen, *more), keys, strict=True)]
         words = _spread(_sum(columns[: 2 + len(seen)]))
         first += int(words.sum(dtype=np.uint64))
-        if more:  # the word of a row is the key of what else it holds
+        if more:  # the word of a row's outcomes is the key for its other columns
             second += int(np.dot(words | ONE, _sum(columns[2 + len(seen) :])))
     return first % WHOLE, (first + second) % WHOLE
 
 
 def combined(parts: Iterable[int]) -> int:
-    """Return the fingerprint of several streams, or of successive chunks of one, in whatever order they are named.
+    """Return the fingerprint of several streams, or of successive chunks of one; their order does not matter.
 
     >>> combined([combined([1, 2]), 2**64 - 1]) == combined([1, combined([2**64 - 1, 2])])
     True
@@ -60,13 +60,13 @@ def combined(parts: Iterable[int]) -> int:
 
 
 def _words(column: Any) -> Words:
-    """One word a row: the bits of a number, or a sum of those of several, each with a key of its own."""
+    """One word per row: the bits of a number, or of several numbers, each multiplied by its own key and added."""
     if column.dtype == np.bool_:
         return np.asarray(column.astype(np.uint64))
     bits: Words = (column + 0.0 if column.ndim == 1 and column.dtype == np.float64 else column).view(np.uint64)
-    if bits.ndim == 1:  # + 0.0: there is a negative zero
+    if bits.ndim == 1:  # + 0.0 turns negative zero into zero
         return bits
-    # Integers wrap around and add up in any order to the same sum, however rows are cut.
+    # Unsigned integers wrap around, so the sum does not depend on the order or on chunk borders.
     axes = "abcdefg"[: bits.ndim - 1]
     keys = _keys(int(np.prod(bits.shape[1:]))).reshape(bits.shape[1:])
     return np.asarray(np.einsum(f"z{axes},{axes}->z", bits, keys))
@@ -80,7 +80,7 @@ def _sum(columns: list[Words]) -> Words:
 
 
 def _spread(words: Words) -> Words:
-    """Spread every bit over the word (splitmix64), in place."""
+    """Mix the bits of each word (the finaliser of splitmix64), in place."""
     for shift, factor in FINISHER:
         words ^= words >> shift
         words *= factor
@@ -90,5 +90,5 @@ def _spread(words: Words) -> Words:
 
 @cache
 def _keys(number: int) -> Words:
-    """Odd words without a pattern, always the same."""
+    """Fixed pseudo-random odd words."""
     return _spread(np.arange(1, number + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | ONE

@@ -1,4 +1,4 @@
-"""Increments: what an algorithm makes of a transition, before replicas, step sizes and multipliers come in."""
+"""Increments: what an algorithm computes from a transition, before replicas, step sizes and multipliers apply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "unexplained",
 ]
 
-MOST_LEVERAGE = 0.999  # of a row that others help to explain
+MOST_LEVERAGE = 0.999  # above it, a row alone determines its own fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Increments(Rows):
     scale: Floats  # (T,) |phi_t|^2, for the cap on the step size
 
     def verify(self) -> None:
-        """Refuse what no steps give."""
+        """Raise if the arrays do not fit together."""
         super().verify()
         sizes = shapes(self, {"c": "T K", "scale": "T"})
         sizes = verify_vectors(self, "T K p", ["u", "v"], **sizes)
@@ -69,7 +69,7 @@ class Increments(Rows):
         return _summed("tkp,tk->tp", dense(self.u), self.residual(theta)) - self.damping * theta
 
     def residual(self, theta: Floats) -> Floats:
-        """What theta leaves unexplained of each term, c - v . theta: (T, K)."""
+        """Residuals of each term, c - v . theta: (T, K)."""
         v = self.v
         if isinstance(v, Sparse):
             return np.asarray(self.c - np.add.reduce(v.value * theta[v.index], axis=-1))
@@ -78,7 +78,7 @@ class Increments(Rows):
     def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
         """Evaluate H_t(theta) like `at`, but leave one-hot increments sparse: (T, m) entries.
 
-        If theta has seen these rows, the `inverse` of the sum of all A_t corrects for it (see `unexplained`).
+        If theta was fitted to these rows, the `inverse` of the sum of all A_t corrects for it (see `unexplained`).
         """
         u, residual = self.u, self.residual(theta)
         if inverse is not None:
@@ -89,7 +89,7 @@ class Increments(Rows):
         return Sparse(u.index.reshape(n, -1), (u.value * residual[..., None]).reshape(n, -1), u.size)
 
     def leverage(self, inverse: Floats) -> Floats:
-        """How much each term explains itself, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
+        """Leverage of each term, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
         u, v = self.u, self.v
         if isinstance(u, Sparse) and isinstance(v, Sparse):
             between = inverse[v.index[..., :, None], u.index[..., None, :]]
@@ -97,24 +97,24 @@ class Increments(Rows):
         return np.asarray(np.einsum("tkp,tkp->tk", dense(v), dense(u) @ inverse.T))
 
     def expanded(self) -> Increments:
-        """Return the terms written out, which these are."""
+        """Return self: these terms are expanded already."""
         return self
 
-    # What least squares asks of increments; a short form answers the same.
+    # The interface that least squares uses; the compact forms implement it too.
 
     def named(self) -> Integers | None:
-        """Parameters that these increments touch, row by row; None: all."""
+        """Indices of the parameters that these increments involve, row by row; None: all."""
         u, v = self.u, self.v
         if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
             return None
-        # A value of 0 fills up a row of entries, or follows a termination: it names nothing.
+        # A value of 0 is padding, or follows a termination: it involves no parameter.
         n = len(self)
         index = np.concatenate([x.index.reshape(n, -1) for x in (u, v)], axis=1)
         value = np.concatenate([x.value.reshape(n, -1) for x in (u, v)], axis=1)
         return np.asarray(index[value != 0])
 
     def at_indices(self, index: Integers, seen: Integers, capacity: int) -> Increments:
-        """Write sparse increments in terms of places instead of parameters."""
+        """Express sparse increments in compact indices instead of parameter numbers."""
         if not isinstance(self.u, Sparse) or not isinstance(self.v, Sparse):
             return self
         damping = np.zeros(capacity)
@@ -123,31 +123,31 @@ class Increments(Rows):
         return replace(self, u=u, v=v, damping=damping)
 
     def products(self) -> tuple[Vectors, Vectors, Floats]:
-        """Vectors u and v (N, p), and c (N,), whose products add up to A and b but for `add_rest`."""
+        """Vectors u and v (N, p), and c (N,), whose products add up to A and b, apart from `add_rest`."""
         return _rows_of(self.u), _rows_of(self.v), self.c.reshape(-1)
 
     def add_rest(self, matrix: Floats) -> None:
-        """Add to A what is no product of u and v: the damping."""
+        """Add to A the part that is not a product of u and v: the damping."""
         matrix.flat[:: len(matrix) + 1] += len(self) * self.damping
 
     def features(self) -> Vectors:
-        """What the steps are seen through: u, all terms together, (T, p) or (T, entries)."""
+        """The features of the steps: u, all terms together, (T, p) or (T, entries)."""
         u, n = self.u, len(self)
         if isinstance(u, Sparse):
             return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
         return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
 
     def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (p,); of one-hot ones, which have no units, none."""
+        """The largest absolute value of each feature, (p,); empty for one-hot features, which have no units."""
         u = self.u
         return np.zeros(0) if isinstance(u, Sparse) else np.maximum(u.max(axis=(0, 1)), -u.min(axis=(0, 1)))
 
     def numbers(self) -> int:
-        """How many numbers it takes to store these rows."""
+        """Number of stored numbers of these rows."""
         return stored_numbers(self.u) + stored_numbers(self.v)
 
     def following(self) -> Increments:
-        """Return the same rows to stand behind others, with which they share the damping."""
+        """Return the same rows, to be joined to others with which they share the damping."""
         return replace(self, damping=np.zeros(0))
 
     def matrix(self) -> Floats:
@@ -160,9 +160,9 @@ class Increments(Rows):
 
     @classmethod
     def dense(cls, matrix: ArrayLike, vector: ArrayLike, scale: ArrayLike | None = None) -> Increments:
-        """Take the user's own A_t and b_t: one step (p, p) and (p,), or T steps (T, p, p) and (T, p).
+        """Build increments from A_t and b_t: one step, (p, p) and (p,), or T steps, (T, p, p) and (T, p).
 
-        `scale` (T,) feeds the cap on the step size; its default is the spectral norm of A_t.
+        `scale` (T,) enters the cap on the step size; its default is the spectral norm of A_t.
         """
         a, b = as_floats("matrix", matrix), as_floats("vector", vector)
         size = None if scale is None else as_floats("scale", scale)
@@ -178,15 +178,17 @@ class Increments(Rows):
         size = np.broadcast_to(size, len(a))
         bad = np.flatnonzero(~((size >= 0) & (size < np.inf)))
         if bad.size:
-            raise DataError(f"row {bad[0]}: scale is {size[bad[0]]}; it is a squared length, finite and not negative")
+            raise DataError(f"row {bad[0]}: scale is {size[bad[0]]}; it is a squared length: finite and not negative")
         p = a.shape[1]
         return cls(np.broadcast_to(np.eye(p), a.shape), a, b, np.zeros(p), size)
 
     def check(self, n_parameters: int) -> None:
-        """Refuse increments whose arrays do not fit together, or that are not finite; a user may have built them."""
+        """Raise for arrays that do not fit together or are not finite; a user may have built these increments."""
         c, p = self.c, n_parameters
         if not (_is_floats(self.damping, 1) and _is_floats(c, 2) and _is_floats(self.scale, 1)):
-            raise ShapeError("c, damping and scale are arrays of float64: (T, K), (p,) and (T,); see Increments.dense")
+            raise ShapeError(
+                "c, damping and scale must be arrays of float64: (T, K), (p,) and (T,); see Increments.dense"
+            )
         if len(self.damping) != p:
             raise ShapeError(f"the increments have {len(self.damping)} parameters, but the algorithm has {p}")
         if len(self.scale) != len(c) or c.shape[1] == 0:
@@ -197,22 +199,24 @@ class Increments(Rows):
                 if not fits or x.value.shape[:2] != c.shape or x.index.dtype != np.int64 or x.value.shape[2] == 0:
                     raise ShapeError(f"{name} does not fit c: expected index and value (T, K, m) of size {p}")
                 if x.index.size and not (x.index.min() >= 0 and x.index.max() < p):
-                    raise DataError(f"{name} names parameters from {x.index.min()} to {x.index.max()}, of 0 to {p - 1}")
+                    raise DataError(
+                        f"{name} has indices from {x.index.min()} to {x.index.max()}; they must lie in 0 to {p - 1}"
+                    )
             elif not _is_floats(x, 3) or x.shape != (*c.shape, p):
                 raise ShapeError(f"{name} does not fit c of shape {c.shape}: expected float64 {(*c.shape, p)}")
             _refuse_infinite(f"{name} entry", x.value if isinstance(x, Sparse) else x)
         _refuse_infinite("c entry", c)
         for name, sizes in (("damping", self.damping), ("scale", self.scale)):
             for i in np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[:1]:
-                raise DataError(f"row {i}: {name} is {sizes[i]}; it is finite and not negative")
+                raise DataError(f"row {i}: {name} is {sizes[i]}; it must be finite and not negative")
 
     def form(self) -> tuple[Any, ...]:
-        """What rows must have in common to be worked on together."""
+        """What rows must have in common to be processed together."""
         entries = [x.index.shape[-1] if isinstance(x, Sparse) else 0 for x in (self.u, self.v)]
         return (self.n_terms, *entries, self.damping.tobytes())
 
     def part(self, term: int, n_terms: int, offset: int, n_parameters: int) -> Increments:
-        """Cut out some terms and the coordinates that they speak of."""
+        """Extract some terms and the coordinates that they involve."""
         stop = offset + n_parameters
         return Increments(
             slice_of(self.u, offset, stop, term, n_terms),
@@ -234,21 +238,21 @@ def _refuse_infinite(name: str, array: Floats) -> None:
 
 
 def unexplained(residual: Floats, leverage: Floats) -> Floats:
-    """Residuals (T, K) as large as they would be in the mean if the estimate had not seen the rows.
+    """Residuals (T, K) corrected for leverage: as large, in quadratic mean, as if the estimate had not used the rows.
 
-    With leverage h they are too small by the root of 1 - h (White's correction, HC2). A row that nothing but itself
-    explains, such as the only visit to a state, leaves nothing; it gets the size that is usual elsewhere, if there is
-    an elsewhere.
+    With leverage h, residuals are too small by the root of 1 - h (the HC2 correction of White's standard errors). A row
+    that determines its own fit, such as the only visit to a state, has residual 0; it gets the root mean square of the
+    other rows, if there are any.
     """
     alone = leverage > MOST_LEVERAGE
-    stretched = residual / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
+    corrected = residual / np.sqrt(1 - np.minimum(leverage, MOST_LEVERAGE))
     others = np.sum(~alone, axis=0)
-    usual = np.sqrt(np.sum(stretched**2, axis=0, where=~alone) / np.maximum(others, 1))
-    return np.asarray(np.where(alone & (others > 0), usual, stretched))
+    usual = np.sqrt(np.sum(corrected**2, axis=0, where=~alone) / np.maximum(others, 1))
+    return np.asarray(np.where(alone & (others > 0), usual, corrected))
 
 
 def _rows_of(x: Vectors) -> Vectors:
-    """Put the terms (T, K, p) of all steps behind each other: (T K, p)."""
+    """Flatten the terms (T, K, p) of all steps to rows: (T K, p)."""
     if isinstance(x, Sparse):
         m = x.index.shape[-1]
         return Sparse(x.index.reshape(-1, m), x.value.reshape(-1, m), x.size)
@@ -260,7 +264,7 @@ def _summed(indices: str, x: Floats, y: Floats) -> Floats:
 
 
 class GradientForm(Protocol):
-    """How a gradient algorithm makes terms: one that a kernel knows by name, or any that writes them out."""
+    """The terms of a gradient algorithm: one that a kernel implements by name, or any that can expand them."""
 
     @property
     def kernel(self) -> str:
@@ -290,7 +294,7 @@ class GradientForm(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GradientIncrements(Rows):
-    """Increments of a gradient algorithm, before their terms are written out over both blocks of parameters."""
+    """Increments of a gradient algorithm, before their terms are expanded over both blocks of parameters."""
 
     phi: Vectors  # (T, d)
     dphi: Vectors  # (T, d)
@@ -300,18 +304,18 @@ class GradientIncrements(Rows):
     form: GradientForm = field(metadata=shared)
 
     def expanded(self) -> Increments:
-        """Write the terms out."""
+        """Expand the terms."""
         u, v, c = zip(*self.form.written_out(self.phi, self.dphi, self.ratio, self.reward), strict=True)
         damping = np.repeat([0.0, self.form.damping()], self.form.dimension)
         return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
     def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (d,); of one-hot ones none."""
+        """The largest absolute value of each feature, (d,); empty for one-hot features."""
         return np.zeros(0) if isinstance(self.phi, Sparse) else np.abs(self.phi).max(axis=0)
 
 
 class Transition(NamedTuple):
-    """One step, as a nonlinear field sees it."""
+    """One step, as passed to the function of a nonlinear field."""
 
     features: Any  # (d,) or the row number of a table
     reward: float
@@ -337,9 +341,11 @@ class FieldIncrements(Rows):
         step = Transition(d.features[t], d.rewards[t], d.next_features[t], d.discounts[t], d.ratios[t])
         change = as_floats("what the function returned", self.function(theta, step))
         if change.shape != theta.shape:
-            raise ShapeError(f"the function returned shape {change.shape} for parameters {theta.shape}: one row a row")
+            raise ShapeError(
+                f"the function returned shape {change.shape} for parameters {theta.shape}; return one row per row"
+            )
         return change
 
     def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (d,); of a table none."""
+        """The largest absolute value of each feature, (d,); empty for tabular features."""
         return np.zeros(0) if self.data.tabular else np.abs(self.data.features).max(axis=0)

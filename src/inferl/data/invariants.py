@@ -1,7 +1,7 @@
-"""Invariants: what holds of every state, said beside its fields, and asked when one comes from a file.
+"""Invariants of states, declared beside their fields and checked when a state is read from a file.
 
-A class says it in a method `verify`, with the three functions of this file. Types need not be said again: the reader
-of checkpoints compares every field with its annotation before `verify` is called.
+A class declares them in a method `verify`, with the three functions of this file. Types need not be repeated: the
+checkpoint reader compares every field with its annotation before it calls `verify`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from inferl.errors import CheckpointCorruptError
 
 __all__ = ["COUNT", "FINITE", "bounds", "demand", "shapes"]
 
-COUNT = (0, 2**53)  # every such number is exact as a float, and no stream is as long
+COUNT = (0, 2**53)  # every such number is exact as a float, and no stream is longer
 FINITE = (-float_info.max, float_info.max)
 
 
 def shapes(of: Any, expected: Mapping[str, str], **sizes: int) -> dict[str, int]:
-    """Refuse arrays of other shapes; a letter is the same size wherever it stands. Return the sizes.
+    """Raise for arrays of other shapes; a letter is the same size wherever it occurs. Return the sizes.
 
-    What is None is passed over, also on the way to ``"previous.total"``.
+    None is skipped, also on the path to ``"previous.total"``.
 
     >>> from types import SimpleNamespace
     >>> of = SimpleNamespace(matrix=np.eye(2), inner=SimpleNamespace(rows=np.zeros((5, 2))))
@@ -41,14 +41,14 @@ def shapes(of: Any, expected: Mapping[str, str], **sizes: int) -> dict[str, int]
         fits = len(shape) == len(wanted)
         for letter, size in zip(wanted, shape, strict=False):
             fits &= size == (int(letter) if letter.isdecimal() else sizes.setdefault(letter, size))
-        known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(wanted) if letter in sizes)
-        message = f"has shape {shape}, and not ({', '.join(wanted)})" + (f" with {known}" if known else "")
+        given = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(wanted) if letter in sizes)
+        message = f"has shape {shape}, and not ({', '.join(wanted)})" + (f" with {given}" if given else "")
         demand(fits, f"{type(of).__name__}.{name} {message}")
     return sizes
 
 
 def bounds(of: Any, limits: Mapping[str, tuple[float, float]]) -> None:
-    """Refuse numbers, alone or in arrays, outside their limits, and NaN; what is None is passed over.
+    """Raise for numbers (scalars or in arrays) outside their limits and for NaN; None is skipped.
 
     >>> from types import SimpleNamespace
     >>> bounds(SimpleNamespace(waiting=np.array([3, -1])), {"waiting": COUNT})
@@ -67,13 +67,13 @@ def bounds(of: Any, limits: Mapping[str, tuple[float, float]]) -> None:
 
 
 def demand(holds: bool, otherwise: str) -> None:
-    """Refuse what does not hold."""
+    """Raise unless the condition holds."""
     if not holds:
         raise CheckpointCorruptError(otherwise)
 
 
 def _found(of: Any, name: str) -> Any:
-    """Follow a path of attributes as long as there is something."""
+    """Follow a path of attributes; None if one of them is None."""
     for part in name.split("."):
         of = None if of is None else getattr(of, part)
     return of

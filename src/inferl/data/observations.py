@@ -1,7 +1,7 @@
-"""Observations: steps handed in one by one, checked at once and gathered into a chunk later.
+"""A buffer for steps that are passed one by one: each is validated at once, and many become one chunk later.
 
-Building arrays for a single step costs more than working on it. So a step of the ordinary kind is checked with plain
-comparisons and remembered; whatever is out of the ordinary is left to `Transitions`, which knows how to complain.
+Building arrays for a single step costs more than processing it. So an ordinary step is validated with plain comparisons
+and buffered; any other step is left to `Transitions`, which raises the right error.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from inferl.data.transitions import MOST_STREAM, Transitions
 
 __all__ = ["Observations"]
 
-# What an ordinary step is made of: exactly these, because much else can be compared with numbers.
+# Types of the values of an ordinary step: exactly these, because many other types can be compared with numbers.
 INTEGERS = frozenset({int, np.int64, np.int32})
-_TOO_LARGE = 2**63  # for an integer of NumPy
+_TOO_LARGE = 2**63  # for a NumPy integer
 NUMBERS = INTEGERS | {float, np.float64, np.float32}
 
 
 class Observations:
-    """Ordinary steps that wait to become a chunk, at most `room` of them.
+    """Buffered steps that will become a chunk, at most `capacity` of them.
 
-    Ordinary: valid values, features of the kind seen before, and no explicit `first` or `episode`.
+    Only ordinary steps are buffered: valid values, features of the kind seen before, no explicit `first` or `episode`.
     """
 
     def __init__(self, dimension: int, capacity: int) -> None:
         self.dimension = dimension
         self.capacity = capacity
-        self.tabular: bool | None = None  # whether features are row numbers; None: no step is ordinary yet
+        self.tabular: bool | None = (
+            None  # whether features are row numbers; None: not known yet, so no step is ordinary
+        )
         self.rows: list[tuple[Any, ...]] = []
         self._shape = (dimension,)
         self._vectors = np.zeros((0, 2 * dimension))  # features and next features, where they are vectors
@@ -48,7 +50,7 @@ class Observations:
         last: Any,
         stream: Any,
     ) -> bool:
-        """Remember a step, and say so; False if it is not an ordinary one."""
+        """Buffer a step and return True; return False if it is not an ordinary one."""
         if not (type(stream) in INTEGERS and type(reward) in NUMBERS and type(discount) in NUMBERS):
             return False
         tabular = self.tabular
@@ -77,28 +79,28 @@ class Observations:
         return True
 
     def chunk(self) -> Transitions:
-        """Gather the steps into a chunk."""
+        """Return the buffered steps as a chunk."""
         features, rewards, next_features, discounts, ratios, last, stream = zip(*self.rows, strict=True)
         tabular = self.tabular
         vectors, d = self._vectors[: len(self.rows)], self.dimension
-        ends, goes_on = np.array(last, np.bool_), np.array(discounts, np.float64)
+        ends, discount = np.array(last, np.bool_), np.array(discounts, np.float64)
         return Transitions.of_checked(
             features=np.array(features, np.int64) if tabular else vectors[:, :d].copy(),
             rewards=np.array(rewards, np.float64),
             next_features=np.array(next_features, np.int64) if tabular else vectors[:, d:].copy(),
-            discounts=goes_on,
+            discounts=discount,
             ratios=np.array(ratios, np.float64),
             last=ends,
             stream=np.array(stream, np.int64),
-            truncated=ends & (goes_on != 0),
+            truncated=ends & (discount != 0),
         )
 
     def clear(self) -> None:
-        """Forget the steps, which have been worked on."""
+        """Drop the buffered steps, once they have been processed."""
         self.rows = []
 
     def _keep(self, features: Any, next_features: Any) -> bool:
-        """Copy two vectors into the next free place, and say whether they are sound."""
+        """Copy two vectors into the next free row, and return whether they are valid."""
         if len(self._vectors) == 0:
             self._vectors = np.zeros((self.capacity, 2 * self.dimension))
         if type(features) is list:
@@ -109,7 +111,7 @@ class Observations:
         row = self._vectors[len(self.rows)]
         row[: self.dimension] = features
         row[self.dimension :] = next_features
-        # One product finds every NaN and infinity; one that overflows is looked at more closely elsewhere.
+        # One product finds every NaN and infinity. If it overflows, `Transitions` looks at the step more closely.
         try:
             return isfinite(row.dot(row))
         except RuntimeWarning:  # where warnings are errors
@@ -117,5 +119,5 @@ class Observations:
 
 
 def _listed(values: Any) -> Any:
-    """Make an array of a list of plain numbers; whatever else it is stays as it is."""
+    """Convert a list of plain numbers to an array; return anything else unchanged."""
     return np.array(values) if type(values) is list and all(type(x) in NUMBERS for x in values) else values

@@ -1,4 +1,4 @@
-"""Importance ratios seen so far: their moments and tails, from which the checks read whether few steps decide."""
+"""Moments and tails of the importance ratios so far; from them the checks read whether few steps dominate."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from inferl.data.invariants import COUNT, bounds, shapes
 
 __all__ = ["RatioSummary"]
 
-TAIL = 32  # powers of 2 by which ratios are counted
+TAIL = 32  # bins of the histogram, one per power of 2
 
 
 @dataclass(frozen=True, eq=False)
 class RatioSummary:
-    """Moments and tails of the importance ratios, a column a target policy.
+    """Moments and tails of the importance ratios, one column per target policy.
 
-    Row i of `tails` counts the ratios in [2^(i - 17), 2^(i - 16)), the first also smaller ones, the last larger ones.
+    Row i of `tails` counts the ratios in [2^(i - 17), 2^(i - 16)); the first row also smaller and the last larger ones.
     """
 
     n: int = 0
@@ -29,17 +29,17 @@ class RatioSummary:
     discount: float = 0.0  # the largest seen
 
     def verify(self) -> None:
-        """Refuse what no ratios leave."""
+        """Raise for moments that no ratios can have."""
         shapes(self, {"total": "m", "squares": "m", "largest": "m", "tails": f"{TAIL} m"})
         bounds(self, {"n": COUNT, "tails": COUNT, "discount": (0, 1)})
         bounds(self, dict.fromkeys(("total", "squares", "largest"), (0, np.inf)))
 
     def updated(self, ratios: Floats, discounts: Floats) -> RatioSummary:
-        """Take in ratios, (T,) or (T, m), and the discounts that go with them."""
+        """Return the summary with further ratios, (T,) or (T, m), and their discounts."""
         discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]
         ones = bool((column == 1).all())
-        if ones and self._whole:  # on-policy: counting is exact, whatever the order
+        if ones and self._whole:  # on-policy: sums of integers are exact in any order
             more = np.full(column.shape[1], float(len(column)))
             total, squares = self.total + more, self.squares + more
         else:
@@ -66,11 +66,11 @@ class RatioSummary:
 
     @property
     def distance_from_one(self) -> float:
-        """Standard errors between the mean ratio and 1, of the column where it is largest.
+        """Distance between the mean ratio and 1 in standard errors; the largest over the columns.
 
-        A ratio has mean 1 whatever came before, so its deviations from 1 are uncorrelated.
+        A ratio has conditional mean 1 given the past, so its deviations from 1 are uncorrelated.
         """
-        if (self.total == self.n).all():  # as on-policy, where readings should not pay for it
+        if (self.total == self.n).all():  # on-policy: saves the arithmetic at every interval
             return 0.0
         variance = self.squares / max(self.n, 1) - self.mean**2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,7 +79,7 @@ class RatioSummary:
 
     @property
     def largest_share(self) -> Floats:
-        """Part of the whole weight that the largest ratio has."""
+        """Share of the largest ratio in the sum of all ratios."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.largest / self.total)
 
@@ -101,13 +101,13 @@ class RatioSummary:
 
 
 def _added(total: Floats, rows: Floats) -> Floats:
-    """Add rows one after the other: no other order, or the bits would depend on how the stream was cut."""
+    """Add rows one after the other; in any other order the bits would depend on the chunk borders."""
     start = np.broadcast_to(total, (1, rows.shape[1]))
     return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
 
 
 def _tails(ratios: Floats) -> Integers:
-    """Count ratios (T, m) by their power of 2."""
+    """Histogram of the ratios (T, m) by power of 2."""
     row = np.clip(np.frexp(ratios)[1] + TAIL // 2, 0, TAIL - 1)
     row[ratios == 0] = 0
     return np.stack([np.bincount(column, minlength=TAIL) for column in row.T], axis=1)

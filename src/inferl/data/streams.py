@@ -1,11 +1,11 @@
-"""Streams: where in time a row stands. Steps are rows that know it.
+"""Streams: the position of every row in time. `Steps` are rows of data with their positions.
 
-A stream is one sequence of transitions in time; rows of several streams may arrive mixed. This file numbers rows within
-the whole, within their stream and within their stream's episodes, and finds where episodes begin.
+A stream is one sequence of transitions in time; rows of several streams may arrive interleaved. This file numbers rows
+in arrival order, within their stream and within the episodes of their stream, and finds where episodes begin.
 
-What must be remembered of a stream has a *slot*. When there are `MOST_QUIET` slots, a new stream takes over that of the
-stream whose latest episode ended longest ago, and continues its counts. So there may be any number of streams, and
-memory grows with those that are open at once.
+The state of a stream is stored in a *slot*. When `MOST_QUIET` slots are in use, a new stream reuses the slot of the
+stream whose latest episode ended longest ago, and continues its counts. So the number of streams is unlimited, and
+memory grows only with the number of streams that are open at once.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ __all__ = ["TILE", "Clock", "Steps", "Streams"]
 
 Scalar = TypeVar("Scalar", np.int64, np.bool_)
 
-MOST_QUIET = 4096  # slots up to which streams between two episodes keep theirs
-TILE = 64  # rows are worked on in tiles kL+1 .. (k+1)L of the whole stream, however they arrived
+MOST_QUIET = 4096  # number of slots from which on a stream between two episodes may lose its slot
+TILE = 64  # rows are processed in tiles kL+1 .. (k+1)L of the whole stream, wherever chunks end
 
 
 @dataclass(frozen=True, eq=False)
 class Clock(Rows):
-    """The place in time of each row: all numbers count from 1."""
+    """The position of each row in time; all numbers count from 1."""
 
-    step: Integers  # (T,) number among all transitions
+    step: Integers  # (T,) number in arrival order, over all streams
     stream: Integers  # (T,) label of the stream
-    slot: Integers  # (T,) where the stream's carry is kept, from 0
+    slot: Integers  # (T,) index of the stream's carry, from 0
     count: Integers  # (T,) number within the slot
     episode: Integers  # (T,) number of the episode within the slot
     last: Bools  # (T,) closes its episode
 
     def verify(self) -> None:
-        """Refuse places in time that no row has."""
+        """Raise for impossible positions."""
         shapes(self, dict.fromkeys(("step", "stream", "slot", "count", "episode", "last"), "T"))
         bounds(self, dict.fromkeys(("step", "count", "episode"), (1, COUNT[1])))
         bounds(self, {"stream": (0, 2**32 - 1), "slot": COUNT})
@@ -51,20 +51,20 @@ class Clock(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Steps(Rows):
-    """Rows of data with their place in time."""
+    """Rows of data with their positions in time."""
 
     data: Transitions | Increments
     first: Bools  # (T,) opens an episode
     clock: Clock
 
     def verify(self) -> None:
-        """Refuse columns of different lengths."""
+        """Raise if columns have different lengths."""
         shapes(self, {"first": "T", "clock.step": "T"}, T=len(self.data))
 
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """What must be remembered of each slot to place its next row."""
+    """The state of each slot that is needed to position its next row."""
 
     n: int = 0  # transitions seen
     label: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) of the stream that has the slot
@@ -73,22 +73,24 @@ class Streams:
     completed: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) closed by `last`
     ended: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # (S,) the latest row was `last`
     episode: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) label of the latest row, or -1
-    latest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) its number among all rows
+    latest: Integers = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # (S,) number of the latest row in arrival order
 
     def verify(self) -> None:
-        """Refuse slots that no rows leave."""
+        """Raise for impossible slots."""
         shapes(self, {f.name: "S" for f in fields(self) if f.name != "n"})
         bounds(self, dict.fromkeys(("n", "count", "episodes", "completed", "latest"), COUNT))
         bounds(self, {"label": (0, 2**32 - 1), "episode": (-1, np.inf)})
-        demand(len(np.unique(self.label)) == len(self.label), "Streams.label has a label twice")
+        demand(len(np.unique(self.label)) == len(self.label), "Streams.label contains a label twice")
 
     def __len__(self) -> int:
         return len(self.label)
 
     def place(self, chunk: Transitions | Increments) -> tuple[Streams, Steps]:
-        """Number the rows of a chunk and find the episode borders; self stays as it is.
+        """Number the rows of a chunk and find the episode borders; self is not changed.
 
-        Increments come without episodes: one stream, one endless episode.
+        Increments have no episodes: they form one stream with one endless episode.
         """
         if isinstance(chunk, Increments):
             zero = np.zeros(len(chunk), np.int64)
@@ -100,7 +102,7 @@ class Streams:
         if chunk.stream.min() == chunk.stream.max():
             return self._place_one_stream(chunk)
         now, slot, begins = self._with_slots(chunk.stream, chunk.last)
-        order = np.argsort(slot, kind="stable")  # rows of one stream behind each other
+        order = np.argsort(slot, kind="stable")  # rows of one stream become contiguous
         sorted_slot = slot[order]
         opens = np.r_[True, sorted_slot[1:] != sorted_slot[:-1]]  # a stream's first row within this chunk
         begin = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
@@ -114,7 +116,7 @@ class Streams:
         changed = (label != previous) & (label >= 0) & (previous >= 0) & ~fresh
         first = after_last | changed if chunk.first is None else chunk.first[order]
         _refuse_contradiction(order, first, after_last, changed)
-        first = first | fresh  # whatever came before, the first row that is seen opens an episode
+        first = first | fresh  # the first row of a stream opens an episode, whatever preceded it
 
         episode = now.episodes[sorted_slot] + _running_count(first, begin)
         count = now.count[sorted_slot] + rank + 1
@@ -145,7 +147,7 @@ class Streams:
         return after, Steps(chunk.without_borders(), first[back], clock)
 
     def _place_one_stream(self, chunk: Transitions) -> tuple[Streams, Steps]:
-        """Do what `place` does for a chunk of a single stream, without sorting."""
+        """`place` for a chunk of a single stream, without sorting."""
         now, slots, begins = self._with_slots(chunk.stream[:1], chunk.last[:1])
         n, slot = len(chunk), int(slots[0])
         first = after_last = np.concatenate([now.ended[slot : slot + 1] & ~begins, chunk.last[:-1]])
@@ -179,7 +181,7 @@ class Streams:
         return after, Steps(chunk.without_borders(), first, clock)
 
     def _with_slots(self, stream: Integers, last: Bools) -> tuple[Streams, Integers, Bools]:
-        """Find the slot of each row, and the rows at which a new stream takes one."""
+        """Find the slot of each row, and the rows at which a new stream is assigned one."""
         begins = np.zeros(len(stream), np.bool_)
         if len(self.label):
             order = np.argsort(self.label)
@@ -195,7 +197,7 @@ class Streams:
             if label not in holder:
                 begins[row] = True
                 while quiet and (latest[quiet[0][1]] != quiet[0][0] or not ended[quiet[0][1]]):
-                    heappop(quiet)  # the stream has gone on
+                    heappop(quiet)  # the stream has continued since
                 if quiet and len(owner) >= MOST_QUIET:
                     _, holder[label] = heappop(quiet)
                     del holder[owner[holder[label]]]
@@ -233,7 +235,7 @@ def _with(array: NDArray[Scalar], where: Integers, values: NDArray[Scalar]) -> N
 
 
 def _running_count(first: Bools, begin: Integers) -> Integers:
-    """Count the firsts up to each row, from the row where its stream begins."""
+    """Count the episodes begun up to each row, from the row where its stream begins."""
     total = np.cumsum(first)
     return total - (total - first)[begin]
 

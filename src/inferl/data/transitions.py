@@ -1,4 +1,4 @@
-"""Transitions: a chunk of steps as arrays, validated once, at this door."""
+"""Transitions: a chunk of steps as arrays, validated here and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inferl.errors import ContradictionError, DataError, ShapeError
 __all__ = ["MOST_STREAM", "Transitions"]
 
 _MOST_LABEL = 2**63 - 1
-MOST_STREAM = 2**32 - 1  # a stream's label is one word of the random counter
+MOST_STREAM = 2**32 - 1  # a stream's label is one 32-bit word of the random generator's counter
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Transitions(Rows):
     """A chunk of T steps (s, r, s') of one or several streams, in order of arrival.
 
     Termination is data, not a branch: the discount is 0 where the next state is terminal. A truncated episode keeps its
-    discount and its true last observation, and is said with `last`.
+    discount and its true last observation, and is marked by `last`.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class Transitions(Rows):
     last
         Where an episode ends. Default: where the discount is 0, or `truncated` is set.
     truncated
-        Where a time limit ended the episode. Default: where `last` is set and the discount is not 0: what comes after
-        is not known. With a discount of 0 the limit is part of the task, and nothing comes after it.
+        Where a time limit ended the episode. Default: where `last` is set and the discount is not 0; the rewards
+        after it are unobserved. With a discount of 0 the limit is part of the task, and no rewards follow.
     episode, stream
         Integer labels, (T,) or one number. Steps of one stream follow each other in time; streams do not mix.
 
@@ -57,7 +57,7 @@ class Transitions(Rows):
     next_features: Floats | Integers  # (T, d) or (T,)
     discounts: Floats  # (T,)
     ratios: Floats  # (T,) or (T, m)
-    first: Bools | None  # (T,); None: by default
+    first: Bools | None  # (T,); None: the default
     last: Bools  # (T,)
     episode: Integers | None  # (T,)
     stream: Integers  # (T,)
@@ -79,10 +79,10 @@ class Transitions(Rows):
         phi, phi_next = _features("features", features), _features("next_features", next_features)
         n = len(phi)
         if n == 0:
-            raise ShapeError("a chunk needs at least one transition, this one is empty")
+            raise ShapeError("the chunk is empty; it needs at least one transition")
         if phi.shape != phi_next.shape or phi.dtype != phi_next.dtype:
             raise ShapeError(
-                f"features are {_kind(phi)} and next_features are {_kind(phi_next)}: they must be of one kind and shape"
+                f"features are {_kind(phi)} and next_features are {_kind(phi_next)}; both must have one kind and shape"
             )
         g = _column("discounts", discounts, n)
         rho = _column("ratios", ratios, n, wide=True)
@@ -119,14 +119,14 @@ class Transitions(Rows):
 
     @classmethod
     def of_checked(cls, **columns: Floats | Integers | Bools) -> Transitions:
-        """Build a chunk of arrays that have been checked before, without episode borders."""
+        """Build a chunk from arrays that are valid already, without episode borders."""
         new = object.__new__(cls)
         for name, value in {"first": None, "episode": None, **columns}.items():
             object.__setattr__(new, name, value)
         return new
 
     def verify(self) -> None:
-        """Refuse what does not come through the door."""
+        """Raise for values that the constructor rejects."""
         if len(self.features):
             Transitions(**{f.name: getattr(self, f.name) for f in fields(self)})
         super().verify()
@@ -145,11 +145,11 @@ class Transitions(Rows):
         return self._rebuilt({"first": None, "episode": None})
 
     def __iter__(self) -> Iterator[Transitions]:
-        raise TypeError("Transitions are a chunk, not a sequence; cut them with chunk[start:stop]")
+        raise TypeError("Transitions are a chunk, not a sequence of steps; slice them with chunk[start:stop]")
 
     def __getitem__(self, rows: slice | Integers) -> Transitions:
         if is_integer(rows):
-            raise ShapeError(f"chunk[{rows}] is one step, and a chunk is cut with chunk[start:stop]")
+            raise ShapeError(f"chunk[{rows}] asks for a single step; slice the chunk with chunk[start:stop]")
         return super().__getitem__(rows)
 
 
@@ -172,7 +172,7 @@ def _features(name: str, values: ArrayLike) -> Floats | Integers:
 def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
     given = as_array(name, values)
     if given.dtype == np.bool_:
-        raise DataError(f"{name} are true or false; they are numbers")
+        raise DataError(f"{name} are booleans; they must be numbers")
     array = as_floats(name, given)
     if array.ndim == 0:
         array = np.full(n, float(array))
@@ -185,10 +185,10 @@ def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
 def _flags(name: str, values: ArrayLike, n: int) -> Bools:
     array = read(name, values)
     if array.dtype != np.bool_:
-        known = np.isin(array, (0, 1)) if array.dtype.kind in "iuf" else np.zeros(array.shape, np.bool_)
-        if array.dtype.kind == "O":  # name the one that is no flag
-            known = np.array([isinstance(flag, bool) for flag in array.flat], np.bool_).reshape(array.shape)
-        _refuse(name, ~known, array, "a flag is true or false")
+        valid = np.isin(array, (0, 1)) if array.dtype.kind in "iuf" else np.zeros(array.shape, np.bool_)
+        if array.dtype.kind == "O":  # report the entry that is not a flag
+            valid = np.array([isinstance(flag, bool) for flag in array.flat], np.bool_).reshape(array.shape)
+        _refuse(name, ~valid, array, "a flag is true or false")
     flags: Bools = _filled(name, array.astype(np.bool_), n)
     return flags
 
@@ -196,7 +196,7 @@ def _flags(name: str, values: ArrayLike, n: int) -> Bools:
 def _labels(name: str, values: ArrayLike, n: int, most: int) -> Integers:
     array = read(name, values)
     if array.dtype.kind not in "iu":
-        raise DataError(f"{name} labels are integers, not {array.dtype}; number them first")
+        raise DataError(f"{name} labels are {array.dtype}; they must be integers, so number them first")
     labels = _filled(name, array, n)
     _refuse(f"{name} label", (labels < 0) | (labels > most), labels, f"labels are 0 to {most}")
     return np.array(labels, np.int64)
@@ -211,7 +211,7 @@ def _filled(name: str, array: Any, n: int) -> Any:
 
 
 def _refuse(name: str, bad: Bools, values: Any, remedy: str) -> None:
-    """Raise with row, value and remedy for the first bad entry."""
+    """Raise for the first bad entry, with its row, its value and a remedy."""
     if bad.any():
         where = tuple(np.argwhere(bad)[0])
         raise DataError(f"{place(where)}: {name} is {short(values[where])}; {remedy}")

@@ -1,7 +1,7 @@
-"""Vectors: one per row, dense or with a few non-zeros, under the same handful of operations.
+"""Vectors: one per row, dense or sparse, with the same few operations on both.
 
-A one-hot feature is a row number, not a row of zeros with a one in it. Algorithms are written once, with the functions
-of this file, and a tabular problem stays sparse on its way to the kernel.
+A one-hot feature is stored as a row number, not as a row of zeros with a single one. Algorithms are written once, with
+the functions of this file, and a tabular problem stays sparse all the way to the kernel.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Sparse(Rows):
     size: int = field(metadata=shared)
 
     def verify(self) -> None:
-        """Refuse entries outside the vectors."""
+        """Raise for indices outside the vectors."""
         demand(self.index.shape == self.value.shape and self.index.ndim > 1, "Sparse has indices without values")
         bounds(self, {"size": COUNT, "index": (0, self.size - 1)})
 
@@ -64,7 +64,7 @@ def one_hot(index: Integers, size: int) -> Sparse:
 
 
 def verify_vectors(of: Any, letters: str, names: Sequence[str], **sizes: int) -> dict[str, int]:
-    """Refuse vectors of other shapes, dense or sparse, as `invariants.shapes` does; the last letter is their length."""
+    """Raise for vectors of other shapes, dense or sparse, like `invariants.shapes`; the last letter is their length."""
     *rows, length = letters.split()
     for name in names:
         x = getattr(of, name)
@@ -77,12 +77,12 @@ def verify_vectors(of: Any, letters: str, names: Sequence[str], **sizes: int) ->
 
 
 def stored_numbers(x: Vectors) -> int:
-    """How many numbers it takes to store them."""
+    """Number of stored numbers."""
     return x.index.size + x.value.size if isinstance(x, Sparse) else x.size
 
 
 def dense(x: Vectors) -> Floats:
-    """Write out the zeros."""
+    """Convert to a dense array."""
     if not isinstance(x, Sparse):
         return x
     flat = np.zeros((x.index[..., 0].size, x.size))
@@ -93,7 +93,7 @@ def dense(x: Vectors) -> Floats:
 
 
 def scale(x: Vectors, factor: Floats | float) -> Vectors:
-    """Multiply each vector by its own factor (T,), or all by one."""
+    """Multiply each vector by its own factor (T,), or all by the same one."""
     if np.ndim(factor) and (np.asarray(factor) == 1).all():
         return x  # on-policy
     factor = np.asarray(factor)[..., None]
@@ -112,7 +112,7 @@ def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
     if isinstance(x, Sparse) or isinstance(y, Sparse):
         return subtract(x, scale(y, factor))
     product = y * factor[..., None]
-    return np.subtract(x, product, out=product)  # a second large array would cost as much as the arithmetic
+    return np.subtract(x, product, out=product)  # in place: a second large array would cost as much as the arithmetic
 
 
 def embed(x: Vectors, offset: int, size: int) -> Vectors:
@@ -125,7 +125,7 @@ def embed(x: Vectors, offset: int, size: int) -> Vectors:
 
 
 def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vectors:
-    """Cut the coordinates start..stop out of some of the terms (T, K, p)."""
+    """Extract the coordinates start..stop of some of the terms (T, K, p)."""
     which = slice(term, term + n_terms)
     if isinstance(x, Sparse):
         index, value = x.index[:, which], x.value[:, which]
@@ -141,7 +141,7 @@ def squared_norm(x: Vectors) -> Floats:
 
 
 def terms(parts: Sequence[Vectors]) -> Vectors:
-    """Stack K vectors a row, (T, p) each, into (T, K, p)."""
+    """Stack K vectors per row, (T, p) each, into (T, K, p)."""
     return side_by_side([_with_term_axis(part) for part in parts])
 
 
@@ -165,5 +165,5 @@ def _with_term_axis(x: Vectors) -> Vectors:
 
 
 def _padded(x: NDArray[Number], m: int) -> NDArray[Number]:
-    """Append entries of value 0 up to m of them."""
+    """Pad with zero entries to m entries."""
     return np.pad(x, ((0, 0), (0, 0), (0, m - x.shape[-1])))
