@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from inferl import engine
+from studies.provenance import provenance
 
-__all__ = ["child", "describe", "product", "versions"]
+__all__ = ["child", "describe", "product"]
 
 PACKAGES = ("inferl", "numpy", "scipy", "jax", "river")
 PRODUCT = 1024  # side of the matrices whose product is the yardstick
@@ -24,29 +22,11 @@ PRODUCT = 1024  # side of the matrices whose product is the yardstick
 
 def describe(command: str) -> dict[str, Any]:
     """Say what ran, where and when."""
-    return {
+    return provenance(None, command, PACKAGES) | {
         "processor": _processor(),
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "kernel": engine.name,
-        "python": platform.python_version(),
-        "versions": versions(),
         "blas": _blas(),
-        "commit": _commit(),
-        "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
-
-
-def versions() -> dict[str, str | None]:
-    """Versions of what is measured; None where it is not installed."""
-    found: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def product() -> tuple[Callable[[], object], float]:
@@ -73,22 +53,6 @@ def _blas() -> str:
     except (KeyError, TypeError):
         return "unknown"
     return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
-
-
-def _commit() -> str | None:
-    """Commit of the source that runs, marked if it has been changed since; None outside a repository."""
-    here = Path(__file__).parent
-    try:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=40"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit.stdout.strip()
 
 
 def child(code: str) -> str:

@@ -22,8 +22,9 @@ from inferl.interval import normal
 from studies.paper import games
 from studies.paper.learners.network import card
 from studies.paper.learners.play import ale
-from studies.paper.machinery import Part, Result, provenance, run_parts, write_json
+from studies.paper.machinery import PACKAGES, Part, Result, run_parts, write_json
 from studies.paper.summaries import LEVEL, diverged, feed, readings
+from studies.provenance import provenance
 
 __all__ = ["Pong", "run"]
 
@@ -261,8 +262,8 @@ def run(
         raise SettingError("pong has policies and games, and no repeats; --quick plays fewer games")
     if settings is None:
         settings = Pong(batches=2, games=2, return_batches=2, return_games=6, starts=100) if quick else Pong()
-    made_by = provenance(command, settings.seed)
-    made_by["versions"]["ale-py"] = ale().__version__
+    ale()  # if it is missing, that is said before the work
+    made_by = provenance(settings.seed, command, (*PACKAGES, "ale-py"))
     policies, folder = len(settings.epsilons), output / "games"
     functions: dict[str, tuple[Callable[[Pong, int], Result], int]] = {
         "games": (partial(games_repeat, folder), policies * settings.batches),

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from studies.paper.machinery import Part, Result, provenance, run_parts, write_json
+from studies.paper.machinery import PACKAGES, Part, Result, run_parts, write_json
 from studies.paper.summaries import LEVEL
+from studies.provenance import provenance
 
 __all__ = ["Study"]
 
@@ -40,8 +41,7 @@ class Study:
         """Run the study, or what is missing of it, and write its JSON; see `run_parts` for the parameters."""
         if settings is None:
             settings = self.quick if quick else self.settings
-        # Before the work: a commit made while it runs did not make it.
-        made_by = provenance(command or f"python -m studies.paper {self.name}", settings.seed)
+        made_by = provenance(settings.seed, command or f"python -m studies.paper {self.name}", PACKAGES)
         found, counts = run_parts(
             self.parts, settings, output / "repeats", quick=quick, repeats=repeats, processes=processes, only=only
         )

@@ -18,8 +18,10 @@ from scipy.special import ndtri
 
 import inferl
 from inferl.data.arrays import Floats
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
 from studies.validity.problems import problem
-from studies.validity.study import RESULTS, Result, options, provenance, repeat, write_results
+from studies.validity.study import RESULTS, options, partial_file, write_results
 
 SEED = 60_000
 LEVEL = 0.95
@@ -114,7 +116,7 @@ def main() -> None:
         for name, n in sorted(near(), key=lambda cell: -cell[1])
         for first in range(0, repeats(n), AT_ONCE)
     ]
-    found = list(cells(todo, repeat(one_job, todo, "closer", asked.processes)))
+    found = list(cells(todo, repeat(one_job, todo, partial_file("closer"), processes=asked.processes)))
     for cell in found:
         print(cell)
     print(write_results("closer", {"provenance": made_by, "study": study()["provenance"], "cells": found}).name)

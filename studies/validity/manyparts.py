@@ -21,8 +21,10 @@ import inferl
 from inferl.algorithms import Algorithm
 from inferl.data.arrays import Floats
 from inferl.environments import FiniteMDP
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
 from studies.validity.problems import alone, around, lake
-from studies.validity.study import Result, clopper_pearson, options, provenance, repeat, write_results
+from studies.validity.study import clopper_pearson, options, partial_file, write_results
 
 SEED = 73_000
 LEVEL = 0.95
@@ -177,7 +179,7 @@ def main() -> None:
         for name in PROBLEMS
         for first in range(0, asked.repeats, AT_ONCE)
     ]
-    found = list(cells(todo, repeat(one_job, todo, "manyparts", asked.processes)))
+    found = list(cells(todo, repeat(one_job, todo, partial_file("manyparts"), processes=asked.processes)))
     for cell in found:
         print({key: round(value, 3) if isinstance(value, float) else value for key, value in cell.items()})
     print(write_results("manyparts", {"provenance": made_by, "cells": found}).name)

@@ -21,8 +21,10 @@ import inferl
 from inferl.algorithms import Algorithm
 from inferl.environments import random_mdp, ring, two_state_chain
 from inferl.environments.projection import ScoreCovariance
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
 from studies.validity.spine import DISCOUNT, frozen_lake
-from studies.validity.study import Result, clopper_pearson, coverage_cell, provenance, repeat, write_results
+from studies.validity.study import clopper_pearson, coverage_cell, partial_file, write_results
 
 SEED = 42_000
 LEVEL = 0.95
@@ -317,7 +319,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, range(options.repeats), "method", options.processes)
+    results = repeat(one_repeat, range(options.repeats), partial_file("method"), processes=options.processes)
     keys = list(results[0])
     columns = {key: [result[key] for result in results] for key in keys}
     cells = [summarise(key, columns[key]) for key in keys if not key.startswith("merged|")]

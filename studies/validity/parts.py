@@ -19,9 +19,9 @@ from inferl.comparison import welch
 from inferl.data.arrays import Floats
 from inferl.interval import Interval
 from inferl.methods.least_squares import LeastSquaresState
+from studies.repeats import Result
 from studies.validity.problems import Problem, problem
 from studies.validity.rivals import hac, of_iterates
-from studies.validity.study import Result
 
 LEVEL = 0.95
 LONG_BOOTSTRAP = "ring 20/4, lazy"  # followed to its end by the bootstraps too

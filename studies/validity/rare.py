@@ -16,8 +16,10 @@ import numpy as np
 
 import inferl
 from inferl.data.arrays import Floats
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
 from studies.validity.problems import problem
-from studies.validity.study import Result, options, provenance, repeat, write_results
+from studies.validity.study import options, partial_file, write_results
 
 SEED = 57_000
 NAME = "Baird's star, off-policy"
@@ -105,7 +107,7 @@ def main() -> None:
     asked = options(__doc__, SEED, repeats=1000)
     made_by = provenance(asked.seed)
     todo = [[i, min(i + AT_ONCE, asked.repeats), asked.seed] for i in range(0, asked.repeats, AT_ONCE)]
-    results = repeat(one_job, todo, "rare", asked.processes)
+    results = repeat(one_job, todo, partial_file("rare"), processes=asked.processes)
     star, rewards = list(cells(results)), list(reward_cells(results))
     for cell in star + rewards:
         print(cell)

@@ -24,8 +24,10 @@ from inferl.variance import first_epoch as first_epoch
 from inferl.variance.batch_means import Levels
 from inferl.variance.kurtosis import reduced_df
 from inferl.variance.long_run import FEWEST_USED
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
 from studies.validity.problems import PROBLEMS, problem
-from studies.validity.study import Result, options, provenance, repeat, write_results
+from studies.validity.study import options, partial_file, write_results
 
 SEED = 64_000
 LEVEL = 0.95
@@ -226,7 +228,7 @@ def main() -> None:
     made_by = provenance(asked.seed)
     firsts = range(0, asked.repeats, AT_ONCE)
     todo = [[n, first, min(first + AT_ONCE, asked.repeats), asked.seed] for n in PROBLEMS for first in firsts]
-    found = list(cells(todo, repeat(one_job, todo, "rules", asked.processes)))
+    found = list(cells(todo, repeat(one_job, todo, partial_file("rules"), processes=asked.processes)))
     lines = list(summaries(found))
     for line in lines:
         print(line)

@@ -16,7 +16,9 @@ from scipy.signal import lfilter
 
 import inferl
 from inferl.data.arrays import Floats
-from studies.validity.study import Result, clopper_pearson, options, provenance, repeat, write_results
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
+from studies.validity.study import clopper_pearson, options, partial_file, write_results
 
 SEED = 59_000
 LENGTHS = (500, 1_000, 2_000, 5_000, 10_000, 25_000)
@@ -91,7 +93,7 @@ def main() -> None:
     asked = options(__doc__, SEED, repeats=1000)
     made_by = provenance(asked.seed)
     todo = [[i, min(i + AT_ONCE, asked.repeats), asked.seed] for i in range(0, asked.repeats, AT_ONCE)]
-    found = list(cells(repeat(one_job, todo, "series", asked.processes)))
+    found = list(cells(repeat(one_job, todo, partial_file("series"), processes=asked.processes)))
     for cell in found:
         print(cell)
     print(write_results("series", {"provenance": made_by, "cells": found}).name)

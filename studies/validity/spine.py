@@ -20,7 +20,9 @@ import numpy as np
 import inferl
 from inferl.data.arrays import Floats
 from inferl.environments import FiniteMDP, two_state_chain
-from studies.validity.study import Result, coverage_cell, provenance, repeat, write_results
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
+from studies.validity.study import coverage_cell, partial_file, write_results
 
 SEED = 20_000
 DISCOUNT = 0.99
@@ -84,7 +86,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, range(options.repeats), "spine", options.processes)
+    results = repeat(one_repeat, range(options.repeats), partial_file("spine"), processes=options.processes)
     chain, features = two_state_chain(0.8)
     truth = {
         "FrozenLake": frozen_lake()[2],

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from studies.provenance import commit, provenance
+from studies.repeats import Result, repeat
 from studies.validity.parts import (
     ANYTIME,
     BANDS,
@@ -35,7 +37,7 @@ from studies.validity.parts import (
     two_policies,
 )
 from studies.validity.problems import PROBLEMS, problem
-from studies.validity.study import Result, clopper_pearson, provenance, repeat, write_results
+from studies.validity.study import clopper_pearson, partial_file, write_results
 
 SEED = 81_000
 TRUSTED, DOUBTFUL = 250, 50  # relaxation times
@@ -81,7 +83,7 @@ def one_job(job: list[Any]) -> Result:
     part, name, first, last, seed, longest = job
     begin = process_time()
     columns = PARTS[part][0](name, range(first, last), seed, longest)
-    return {"columns": columns, "seconds": process_time() - begin, "commit": provenance(seed)["commit"]}
+    return {"columns": columns, "seconds": process_time() - begin, "commit": commit()}
 
 
 def joined(todo: list[list[Any]], results: list[Result]) -> dict[tuple[str, str], Result]:
@@ -258,7 +260,7 @@ def main() -> None:
     options = parser.parse_args()
     made_by = provenance(options.seed)  # of the code that starts the run
     name, todo = ("trust-quick" if options.quick else "trust"), list(jobs(options.quick, options.seed))
-    results = repeat(one_job, todo, name, options.processes)
+    results = repeat(one_job, todo, partial_file(name), processes=options.processes)
     whole = joined(todo, results)
     cells, others = list(coverage_cells(whole)), other_cells(whole)
     lines = list(criteria(cells, others))

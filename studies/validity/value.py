@@ -22,7 +22,9 @@ import inferl
 from inferl.baselines import monte_carlo, per_decision
 from inferl.errors import InferlError
 from inferl.interval import Interval
-from studies.validity.study import Result, clopper_pearson, coverage_cell, options, provenance, repeat, write_results
+from studies.provenance import provenance
+from studies.repeats import Result, repeat
+from studies.validity.study import clopper_pearson, coverage_cell, options, partial_file, write_results
 from studies.validity.value_problems import NAMES, ValueProblem, problem
 
 BLOCK = 10  # repeats a job
@@ -137,7 +139,7 @@ def main() -> None:
     ]
     columns: dict[str, Any] = {}
     seconds: dict[str, float] = {}
-    for result in repeat(run, jobs, "value", asked.processes):
+    for result in repeat(run, jobs, partial_file("value"), processes=asked.processes):
         for key, column in result.items():
             if key.endswith("|seconds"):
                 seconds[key] = seconds.get(key, 0.0) + sum(column)

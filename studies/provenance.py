@@ -1,0 +1,91 @@
+"""What made a result: command, seed, commit, machine and versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["command_line", "commit", "provenance", "versions"]
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("inferl", "numpy", "scipy")
+# A study that has rewritten its results does not change the source of the next one.
+SOURCE = ("src", "studies", ":(exclude)studies/*/results")
+
+
+def provenance(seed: int | None, command: str | None = None, packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
+    """Say what makes a result. To be asked before the work: a commit made while it runs did not make it.
+
+    Parameters
+    ----------
+    seed
+        Of the study; None where nothing is drawn that matters.
+    command
+        What one types to make the result again; None: what was typed.
+    packages
+        Whose versions matter.
+
+    Examples
+    --------
+    >>> sorted(provenance(1))
+    ['command', 'commit', 'cores', 'kernel', 'python', 'seed', 'system', 'versions']
+    """
+    from inferl import engine
+
+    return {
+        "command": command_line() if command is None else command,
+        "seed": seed,
+        "commit": commit(),
+        "kernel": engine.active().name,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "versions": {package: _version(package) for package in packages},
+    }
+
+
+def versions(made: dict[str, Any]) -> dict[str, str]:
+    """Versions that a result names. Results of the first studies of validity have them among the other fields.
+
+    >>> versions({"command": "python -m studies.validity.trust", "inferl": "0.1.0", "python": "3.11.7"})
+    {'inferl': '0.1.0'}
+    >>> versions({"versions": {"inferl": "0.1.0", "jax": None}})
+    {'inferl': '0.1.0'}
+    """
+    named = made["versions"] if "versions" in made else {name: made.get(name) for name in PACKAGES}
+    return {name: number for name, number in named.items() if number}
+
+
+def command_line() -> str:
+    """What was typed to start this process: a module and its arguments."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    program = ["python", sys.argv[0]] if spec is None else ["python", "-m", spec.name.removesuffix(".__main__")]
+    return shlex.join([*program, *sys.argv[1:]])
+
+
+def commit() -> str:
+    """Commit of the source that runs, marked if it has been changed since."""
+    try:
+        head, changed = _git("rev-parse", "--short=12", "HEAD"), _git("status", "--porcelain", "--", *SOURCE)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{head}+changes" if changed else head
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
