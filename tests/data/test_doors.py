@@ -460,7 +460,7 @@ sys.meta_path.insert(0, Hidden())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import inferl.engine
-print(inferl.engine.name, caught[0].message)
+print(inferl.engine.active().name, caught[0].message)
 """
 
 

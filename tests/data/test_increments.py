@@ -1,4 +1,4 @@
-"""Increments: H(theta) = sum of u (c - v . theta) - damping theta = b - A theta, sparse or dense, or built by the user."""
+"""Increments: H(theta) = sum of u (c - v . theta) - damping theta = b - A theta; sparse, dense, or user-built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of episodes: how they ended, their weights, and what values are possible."""
+"""The summary of episodes: how they ended, their weights, and the range of possible values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check(report: Report, name: str) -> Check:
 
 
 def test_how_episodes_ended() -> None:
-    """One terminates, one is cut off, one ends by a limit, one is open; and one has no word about its end."""
+    """One terminates, one is truncated, one ends by a limit, one is open; and one has no mark at its end."""
     zero = np.zeros(9, int)
     data = Transitions(
         zero,
@@ -38,7 +38,7 @@ def test_how_episodes_ended() -> None:
     )
     found = summary(data)
     assert (found.begun, found.terminated, found.cut, found.limited) == (5, 1, 2, 1)
-    assert found.beyond.tolist() == [0.5**2 + 0.5]  # discounts up to the cut, and up to the end without a word
+    assert found.beyond.tolist() == [0.5**2 + 0.5]  # discounts up to the truncation, and up to the unmarked end
     assert found.share_beyond == (0.5**2 + 0.5 + 0.5**2) / 5  # and of the open one
     assert found.earned.tolist() == [1 + 0.5 * 2, 5 + 0.5 * 6]
     assert found.possible() == (1.0, 18.0)
@@ -90,7 +90,7 @@ def test_ratios_that_are_not_of_this_log() -> None:
 
 
 def test_large_weights_that_have_not_been_seen() -> None:
-    """Ratios of .7 and 1.2, and a rare large one that has not come: too few rows to miss it in single ratios."""
+    """Ratios of .7 and 1.2, and a rare large one that has not occurred; single ratios are too few to show it."""
     n, rng = 30, np.random.default_rng(1)
     rows, ratios = np.zeros(10 * n, int), rng.permutation(np.repeat([0.7, 1.2], 5 * n))
     data = Transitions(rows, rng.normal(size=10 * n), rows, np.tile([1.0] * 9 + [0.0], n), ratios)
@@ -119,12 +119,12 @@ def test_what_lies_beyond_cuts() -> None:
 
 
 def test_values_that_cannot_be() -> None:
-    """Rewards of 1 at a discount of .9 are worth at most 10; features that grow make TD say more."""
+    """Rewards of 1 at a discount of .9 give a value of at most 10; with growing features TD estimates more."""
     n = 300
     phi = np.linspace(1.0, 1.1, n + 1)[:, None]
     data = Transitions(phi[:-1], np.ones(n), 1.09 * phi[:-1], 0.9)
     report = Evaluator(TD(1)).update(data).report([1.0])
-    assert "range" not in {check.name for check in report.checks}  # nobody knows what a vector means
+    assert "range" not in {check.name for check in report.checks}  # the range of a feature vector is unknown
     state = Evaluator(TD(2)).update(Transitions(np.tile([0, 1], n), np.ones(2 * n), np.tile([1, 0], n), 0.9)).report(0)
     assert check(state, "range").status == "passed"
     ends = np.arange(n) % 10 == 9
@@ -149,7 +149,7 @@ def test_features_that_cannot_express_the_value_are_named() -> None:
 
 
 def test_rounding_is_no_misfit() -> None:
-    """Undiscounted, with a constant among the features, what the features say of the starts is the mean return."""
+    """Undiscounted and with a constant feature, the fitted value of the starts is the mean return."""
     rng = np.random.default_rng(2)
     phi = np.column_stack([np.ones(2001), rng.normal(size=2001)])
     ends = np.arange(2000) % 20 == 19
@@ -160,7 +160,7 @@ def test_rounding_is_no_misfit() -> None:
 
 
 def test_several_policies_have_weights_of_their_own() -> None:
-    """The first acted itself; the second has ratios whose products are worth a few episodes only."""
+    """The first is the behaviour; the second has products of ratios with an effective sample size of a few."""
     rng = np.random.default_rng(3)
     n = 3000
     ends = np.arange(n) % 10 == 9
@@ -186,7 +186,7 @@ def test_few_episodes_that_carry_the_weight() -> None:
 
 
 def test_a_weight_beyond_all_powers_is_rare() -> None:
-    """The fourth power of 1e77 is no number; it does not count as many."""
+    """The fourth power of 1e77 overflows; the weight must still count as one episode."""
     rng, n = np.random.default_rng(5), 400
     ratios = rng.choice([0.5, 1.5], size=2 * n)
     ratios[100] = 1e77
@@ -196,7 +196,7 @@ def test_a_weight_beyond_all_powers_is_rare() -> None:
 
 
 def test_an_equation_of_ones_own_has_no_range() -> None:
-    """A median, by a recursion: neither its size nor where episodes end says anything."""
+    """A median by a recursion: neither its size nor the ends of episodes can be checked."""
     rng = np.random.default_rng(6)
     field = inferl.Field(1, lambda theta, step: np.sign(step.reward - theta))
     data = Transitions(np.zeros(2000, int), rng.normal(5, 1, 2000), np.zeros(2000, int), 1.0)
@@ -207,10 +207,10 @@ def test_an_equation_of_ones_own_has_no_range() -> None:
 @pytest.mark.parametrize(
     ("gap", "gap_error", "wald", "alarm"),
     [
-        (0.018, 0.034, 26.0, "not exact"),  # the returns cannot tell, the bounded weights can
+        (0.018, 0.034, 26.0, "not exact"),  # the returns show nothing, the bounded weights do
         (0.018, 0.034, 5.0, ""),
-        (0.100, 0.034, 5.0, "miss"),  # the returns tell
-        (0.004, 0.001, 90.0, ""),  # too little to matter beside a standard error of .016
+        (0.100, 0.034, 5.0, "miss"),  # the returns show it
+        (0.004, 0.001, 90.0, ""),  # negligible beside a standard error of .016
         (0.018, 0.004, 90.0, "miss"),
     ],
 )
@@ -223,7 +223,7 @@ def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float,
 
 
 def test_open_episodes_count_as_far_as_they_have_come() -> None:
-    """200 environments side by side; nearly all episodes are open when the interval is read."""
+    """200 parallel environments; nearly all episodes are open when the interval is read."""
     n_streams, steps, errors, estimates = 200, 50, [], []
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The first epoch of least squares: its rows are kept, and scored at the estimate of the moment."""
+"""The first epoch of least squares: its rows are stored, and scored at the current estimate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state_after(evaluator: Evaluator) -> LeastSquaresState:
 
 
 def test_the_standard_error_of_a_mean() -> None:
-    """No pilot, no epochs: the textbook's formula, for all rows at once, but for one part in n."""
+    """No pilot, no epochs: the textbook formula for all rows at once, up to a relative error of 1 / n."""
     x = np.random.default_rng(0).normal(size=(5000, 3)) + np.array([1.0, 2.0, 3.0])
     evaluator = Evaluator(Linear(3), LeastSquares("none")).update(Increments.dense(np.tile(np.eye(3), (5000, 1, 1)), x))
     interval = evaluator.interval(np.eye(3))
@@ -41,7 +41,7 @@ def test_scores_are_those_of_the_present_solution() -> None:
     evaluator = Evaluator(TD(mdp.n_states)).update(data[:700]).update(data[700:])
     method = LeastSquares("none")
     target = np.eye(mdp.n_states)[:1]
-    reading = method.read(state_after(evaluator), target)
+    reading = method.look(state_after(evaluator), target)
     phi, after = np.eye(mdp.n_states)[data.features], np.eye(mdp.n_states)[data.next_features]
     dphi = phi - data.discounts[:, None] * after
     seen = phi.any(axis=0)
@@ -60,7 +60,7 @@ def test_scores_are_those_of_the_present_solution() -> None:
         ("table", 10_000, 8192),
         (8, 10_000, 8192),
         (100, 10_000, 1344),  # 2^18 numbers, in whole tiles
-        (400, 3000, 1600),  # four rows a parameter
+        (400, 3000, 1600),  # four rows per parameter
     ],
 )
 def test_it_is_as_long_as_its_rows_may_be_kept(p: int | str, rows: int, length: int) -> None:
@@ -78,7 +78,7 @@ def test_it_is_as_long_as_its_rows_may_be_kept(p: int | str, rows: int, length: 
 
 
 def test_its_end_changes_nothing_at_once() -> None:
-    """The reading just before and just after the rows are let go: one row more."""
+    """The interval just before and just after the stored rows are dropped: one row more."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(8192, 4))
     data = Transitions(x, rng.normal(size=8192), np.roll(x, 1, axis=0), 0.5)
@@ -90,7 +90,7 @@ def test_its_end_changes_nothing_at_once() -> None:
 
 
 def test_a_row_alone_gets_the_usual_noise() -> None:
-    """A state seen once explains itself; its interval is as wide as the noise elsewhere says, and the check objects."""
+    """A state seen once has leverage 1; its interval uses the noise of the other states, and the check warns."""
     rng = np.random.default_rng(5)
     state = rng.integers(1, 6, size=2000)
     state[1000] = 0
@@ -101,7 +101,7 @@ def test_a_row_alone_gets_the_usual_noise() -> None:
 
 
 def test_terms_have_their_own_usual_noise() -> None:
-    """Two terms a row: of one all rows explain themselves, of the other only the first."""
+    """Two terms per row: in one all rows have leverage 1, in the other only the first."""
     rest = np.array([[0.0, 0.0], [0.0, 3.0], [0.0, -4.0]])
     leverage = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.75]])
     found = unexplained(rest, leverage)
@@ -142,7 +142,7 @@ def test_kept_rows_hold_nothing_larger(tmp_path: Path) -> None:
     assert kept is not None
     for piece in kept:
         assert all(array.base is None or array.base.size == array.size for array in arrays_of(piece))
-    # A table that is large and hardly seen: what belongs to all rows together is stored once.
+    # A large table with few visited states: arrays that all rows share are stored once.
     state = rng.integers(50, size=8000)
     table = Evaluator(TD(100_000)).update(Transitions(state, rng.normal(size=8000), state, 0.5))
     table.save(tmp_path / "run")
@@ -174,7 +174,7 @@ def test_dependence_defeats_single_steps_and_not_blocks() -> None:
 
 
 def test_a_table_costs_the_square_of_the_states_seen() -> None:
-    """A table of a million states of which thirty are visited; also more states than the limit are refused."""
+    """A table of a million states of which thirty are visited; more states than the limit raise an error."""
     mdp, _ = ring(30, 5)
     data = mdp.sample(np.ones((30, 1)), 4000, seed=2).transitions(0.9)
     spread = Transitions(data.features * 33_000 + 7, data.rewards, data.next_features * 33_000 + 7, 0.9)

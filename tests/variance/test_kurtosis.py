@@ -1,4 +1,4 @@
-"""How many steps decide, where it is known."""
+"""The kurtosis-based effective sample size, where the exact value is known."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_rare_events_are_counted(events: int, n: int) -> None:
     rng = np.random.default_rng(1)
     q = events / n
     found = [1 / kurtosis_ess([fourth_moments((rng.random((n, 1)) < q).astype(float))], ONE, n)[0] for _ in range(200)]
-    # Reciprocals are averaged: a single one scatters widely, and may be 0.
+    # Reciprocals are averaged: a single one is noisy, and may be 0.
     assert 1 / np.mean(found) == pytest.approx(n * q * (1 - q) / (1 - 6 * q * (1 - q)), rel=0.25)
 
 
@@ -95,7 +95,7 @@ def test_many_streams_have_witnesses_too(n_streams: int) -> None:
 
 
 def test_short_streams_of_a_table_too() -> None:
-    """Up to 8 rows, blocks of one-hot scores are added up entry by entry; whole streams are not."""
+    """Blocks of up to 8 one-hot scores are added entry by entry; whole streams are not."""
     rng = np.random.default_rng(8)
     state, n = rng.integers(64, size=10_000), 10_000
     data = Transitions(state, rng.normal(size=n), state, 0.5, stream=np.arange(n) // 5)
@@ -138,9 +138,9 @@ def test_rare_rewards_widen_the_interval() -> None:
 
 
 def test_counts_have_intervals_that_hold() -> None:
-    """A count is a sum of equal events, each of which decides: exact coverage of count -+ t x root.
+    """A count is its own effective count, as a sum of equal events: exact coverage of count -+ t x root.
 
-    Means below 3 are another matter: there is often no event, and then nothing is known.
+    Means below 3 are not tested: often there is no event, and then nothing can be estimated.
     """
     count = np.arange(1, 200)
     degrees = reduced_df(np.full(len(count), np.inf), count.astype(np.float64))
@@ -152,11 +152,11 @@ def test_counts_have_intervals_that_hold() -> None:
 
 @pytest.mark.parametrize(("n_shards", "steps"), [(12, 1500), (30, 256), (60, 100)])
 def test_merged_shards_know_as_much_as_one_stream(n_shards: int, steps: int) -> None:
-    """The same rows, all at once or merged shard by shard: three events decide in both cases, or in neither."""
+    """The same rows, all at once or merged shard by shard: it rests on three events in both, or in neither."""
     rng = np.random.default_rng(6)
     noise = 1e-3 * rng.normal(size=n_shards * steps)
     common = noise + (rng.random(len(noise)) < 0.1)
-    noise[(np.array([0.93, 0.97, 0.99]) * len(noise)).astype(int)] = 1.0  # where both ways keep them
+    noise[(np.array([0.93, 0.97, 0.99]) * len(noise)).astype(int)] = 1.0  # where both keep the blocks
     for data, expected in ((noise, "failed"), (common, "passed")):
         shards = [Evaluator(TD(1)).update(rewards(shard)) for shard in np.split(data, n_shards)]
         one_by_one = reduce(merge, shards)

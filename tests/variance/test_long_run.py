@@ -1,4 +1,4 @@
-"""The variance rate of very long blocks: against the rule written out, and at its edges."""
+"""The long-run variance: against the rule written out, and in edge cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inferl.variance.long_run import long_run
 
 
 def rate_by_the_rule(rate: Floats, df: Integers, final: bool) -> tuple[float, float]:
-    """The words of docs/method.md, as they stand."""
+    """The rule of docs/method.md, literally."""
     last = sum(df >= 5) - 1
     shares: list[float] = []
     answers: list[float] = []
@@ -43,10 +43,10 @@ def test_the_long_run_rate_is_the_rule(n: int, final: bool) -> None:
     df = np.array([n // 2**j - 1 for j in range(11)])
     rates = np.exp(rng.normal(size=(11, 500)) * 0.3).cumsum(axis=0)
     rates[:, ::2] = np.exp(rng.normal(size=(11, 250)) * 0.02)
-    rates[0, ::10] *= 2.0  # neighbours that tend to opposite signs
+    rates[0, ::10] *= 2.0  # negatively correlated neighbours
     rates[:3, 1::10] = 2 * rates[3, 1::10]  # a cycle
-    rates[:, 3::10] *= 1.5 ** np.arange(11)[:, None]  # growth without an end
-    rates[8:, 5::10] *= 3.0  # at the longest blocks alone
+    rates[:, 3::10] *= 1.5 ** np.arange(11)[:, None]  # growth that does not end
+    rates[8:, 5::10] *= 3.0  # only at the longest blocks
     rates[5, 8::10] = rates[0, 8::10] * (1 - rng.uniform(0.5, 2.5, 50) * np.sqrt(2 / (df[5] + 1)))  # a fall
     variance, degrees, share = long_run(rates, df, final)
     expected = np.array([rate_by_the_rule(rates[:, i], df, final) for i in range(500)])
@@ -55,7 +55,7 @@ def test_the_long_run_rate_is_the_rule(n: int, final: bool) -> None:
     np.testing.assert_allclose(share.sum(axis=0), 1.0, rtol=1e-12)
     assert len(set(share.argmax(axis=0).tolist())) > 4
     assert ((share > 0.1).sum(axis=0) > 1).any()
-    for i in range(8, 500, 10):  # one by one: whether others fall does not matter
+    for i in range(8, 500, 10):  # one by one: other targets do not matter
         alone, _, _ = long_run(rates[:, i : i + 1], df, final)
         assert alone[0] == pytest.approx(variance[i], rel=1e-12)
 
@@ -68,7 +68,7 @@ def test_there_is_at_least_one_degree_of_freedom() -> None:
 
 
 def test_what_falls_is_not_expected_to_fall_further() -> None:
-    """Streams may be too short for longer blocks, and then nothing falls any more."""
+    """A falling rate is not extrapolated: streams may be too short for longer blocks."""
     rates = np.array([[9.0], [3.0], [0.5], [0.1]])
     variance, df, _ = long_run(rates, np.array([63, 31, 15, 7]))
     assert variance == pytest.approx(0.1)
@@ -76,7 +76,7 @@ def test_what_falls_is_not_expected_to_fall_further() -> None:
 
 
 def test_a_cycle_is_passed_over() -> None:
-    """Steps that take back in threes what came before: 1 - .6 B^3. The sum of many is small."""
+    """A negative correlation at lag 3: 1 - .6 B^3. The variance of long sums is small."""
     noise = np.random.default_rng(7).normal(size=(300, 20_003))
     x = noise[:, 3:] - 0.6 * noise[:, :-3]
     rates, df = [], []
@@ -113,7 +113,7 @@ def test_a_single_level_is_what_it_is(n: int) -> None:
 
 
 def test_a_rate_moves_little_when_a_level_moves_little() -> None:
-    """No excess is one too many."""
+    """The variance is continuous in the rates; there is no threshold at which it jumps."""
     df_of_levels = np.array([1024 // 2**j - 1 for j in range(8)])
     heights = np.linspace(0.5, 4.0, 4001)
     rates = np.ones((8, len(heights)))

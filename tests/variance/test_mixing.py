@@ -1,4 +1,4 @@
-"""How much a slow stream is worth, against chains whose slowness is known."""
+"""The effective sample size of slow streams, against chains whose relaxation time is known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_means_over_stretches_by_hand(n: int) -> None:
     seen = of(x)
     assert MOST // 2 <= seen.filled < MOST
     assert seen.length * (seen.filled + 1) > n >= seen.length * seen.filled
-    if seen.length <= SEEN:  # every step was looked at
+    if seen.length <= SEEN:  # every step was sampled
         whole = x[: seen.length * seen.filled].reshape(seen.filled, seen.length, 3)
         np.testing.assert_allclose(seen.means[: seen.filled], whole.mean(axis=1), atol=1e-12)
     assert seen.seen <= n
@@ -68,14 +68,14 @@ def test_one_hot_rows_are_the_same() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
 def test_the_worth_of_an_autoregression(correlation: float) -> None:
-    """n (1 - rho) / (1 + rho); 8 features of 16 to 32 stretches scatter by 15 %, of steps looked at by few more."""
+    """n (1 - rho) / (1 + rho); 8 features, 16 to 32 segments: it varies by 15 %, with sampled steps by slightly more."""
     n = 30_000
     worth = min(n * (1 - correlation) / (1 + correlation), MOST * SEEN)
     assert 0.5 < of(autoregression(correlation, n)).effective() / worth < 2
 
 
 def test_a_ring_that_its_scores_hide() -> None:
-    """30 relaxation times of the lazy ring of 100 are worth about 100 steps."""
+    """30 relaxation times of the lazy ring of 100 states have an effective sample size of about 100."""
     mdp, features = ring(100, 10, laziness=0.5)
     path = mdp.sample(np.ones((100, 1)), 30_000, seed=0)
     assert of(features[path.states]).effective() < 150
@@ -83,28 +83,28 @@ def test_a_ring_that_its_scores_hide() -> None:
 
 def test_what_does_not_vary_says_nothing() -> None:
     assert of(np.ones((3000, 2))).effective() == np.inf
-    assert of(np.random.default_rng(0).normal(size=(50, 2))).effective() == np.inf  # too few stretches
+    assert of(np.random.default_rng(0).normal(size=(50, 2))).effective() == np.inf  # too few segments
     mixed = np.column_stack([np.ones(3000), autoregression(0.99, 3000, 1)])
     assert of(mixed).effective() < 100
 
 
 @pytest.mark.parametrize("n_streams", [2, 7, 40, 400])
 def test_streams_side_by_side_are_worth_their_sum(n_streams: int) -> None:
-    """Each is slow, and in order of arrival they would look fast."""
+    """Each stream is slow; in order of arrival, mixed, they would look fast."""
     correlation, n = 0.99, 40_000
     streams = [autoregression(correlation, n // n_streams + 500, 4, seed)[500:] for seed in range(n_streams)]
     x = np.stack(streams, axis=1).reshape(-1, 4)
     seen = of(x, slot=np.arange(len(x)) % n_streams)
     pieces, _ = seen.pieces()
     assert np.sum(pieces.length) == len(x)
-    steps = float(np.sum(pieces.length**2) / np.sum(pieces.length))  # of a usual piece
+    steps = float(np.sum(pieces.length**2) / np.sum(pieces.length))  # of a typical segment
     relaxed = (1 + correlation) / (1 - correlation)
     growth = relaxed - 2 * correlation * (1 - correlation**steps) / (steps * (1 - correlation) ** 2)  # exact
     assert 0.6 < seen.effective() * growth / len(x) < 1.6
 
 
 def test_pieces_are_those_of_the_streams() -> None:
-    """33 streams of 8 steps: a stretch is closed when 32 have 8 steps, and opened again."""
+    """33 streams of 8 steps: segments are closed when 32 streams have 8 steps, and then reopened."""
     x = np.random.default_rng(3).normal(size=(33 * 8, 2))
     pieces, owner = of(x, slot=np.arange(len(x)) % 33).pieces()
     assert len(np.unique(owner)) == 33

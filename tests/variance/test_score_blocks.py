@@ -69,7 +69,7 @@ def test_a_slow_stream_fails_and_blocks_of_multipliers_are_the_remedy(seed: int)
 
 
 def test_independent_scores_seldom_raise_an_alarm() -> None:
-    """One of 200 streams by chance, or a few: 3 standard errors at each of about 8 lengths."""
+    """At most a few of 200 streams, by chance: 3 standard errors at each of about 8 lengths."""
     alarms = [dependence(evaluated(slow(1500, 0.0, seed))).failed for seed in range(200)]
     assert sum(alarms) <= 6
 

@@ -19,6 +19,7 @@ __all__ = [
     "InPlace",
     "Integers",
     "Rows",
+    "alike",
     "as_array",
     "as_count",
     "as_floats",
@@ -253,3 +254,14 @@ def short(value: Any) -> str:
 
 def _one(name: str) -> str:
     return name.removesuffix("s")
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Say whether two records differ in nothing but their rows; what all rows share may be left to the first."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return bool(one.dtype == other.dtype and one.shape[1:] == other.shape[1:])
+    if not isinstance(one, Rows):
+        return bool(one == other)
+    return all(alike(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))  # type: ignore[arg-type]

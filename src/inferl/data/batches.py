@@ -132,8 +132,8 @@ def outputs(module: Any, batch: Any) -> Floats:
             raise ShapeError(f"{name} cannot take these observations: {error}") from None
     if not isinstance(result, torch.Tensor):
         raise SettingError(
-            f"{name} returned {short(result)}, not a tensor; pass the submodule that computes the features, such as the "
-            "value_net of an mlp_extractor"
+            f"{name} returned {short(result)}, not a tensor; pass the submodule that computes the features, such as "
+            "the value_net of an mlp_extractor"
         )
     return np.asarray(result.detach().cpu().numpy(), dtype=np.float64)
 

@@ -1,9 +1,9 @@
-r"""Block sums of a stream of scores, online: what their long-run covariance is read from.
+r"""Batch means of a stream of scores, online: block sums from which their long-run covariance is estimated.
 
-Scores that depend on each other make the variance of their sum differ from the sum of their variances. Sums over blocks
-longer than the dependence are nearly independent again. `Cascade` forms blocks of length 1, 2, 4, ... at once
-(Flyvbjerg and Petersen 1989): each level adds pairs of the level below. `EpisodeSums` takes whole episodes as blocks.
-All parts of the data, epochs, streams and what was merged, are read about one common mean.
+If scores are dependent, the variance of their sum differs from the sum of their variances. Sums over blocks longer than
+the dependence are nearly independent again. `Cascade` forms blocks of length 1, 2, 4, ... at once (Flyvbjerg and
+Petersen 1989): each level adds pairs of the level below. `EpisodeSums` uses whole episodes as blocks. All parts of the
+data (epochs, streams, merged evaluators) are centred at one common mean.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from inferl.variance.segments import Segments
 
 __all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
 
-FEWEST_BLOCKS = 8  # below, nothing can be said of the variance
-FEWEST_HEARD = 32  # blocks, of the level that tells how slowly scores change
+FEWEST_BLOCKS = 8  # with fewer, the variance cannot be estimated
+FEWEST_HEARD = 32  # blocks of the level from which the effective sample size of the scores is read
 
 
 @dataclass(eq=False)
 class Moments(InPlace):
-    """Sums of block sums g, a row a level; changed in place.
+    """First and second moments of block sums g, one row per level; updated in place.
 
-    Block sums wait in `gathered` until one matrix product can add many of them.
+    Block sums are buffered in `gathered` until one matrix product can add many of them.
     """
 
-    outer: Floats  # (J, p, p) sum of g g' without the waiting ones, lower triangle only
+    outer: Floats  # (J, p, p) sum of g g' without the buffered ones, lower triangle only
     total: Floats  # (J, p) sum of g, likewise
     count: Integers  # (J,) number of blocks, likewise
-    gathered: Floats  # (J, GATHER, p) block sums that wait
-    waiting: Integers  # (J,) how many
+    gathered: Floats  # (J, GATHER, p) buffered block sums
+    waiting: Integers  # (J,) number of buffered block sums
 
     def verify(self) -> None:
-        """Refuse more block sums that wait than there is room for."""
+        """Raise for shapes that do not fit, and for more buffered block sums than the buffer holds."""
         sizes = shapes(self, {"outer": "J p p", "total": "J p", "count": "J", "gathered": "J G p", "waiting": "J"})
         bounds(self, {"count": COUNT, "waiting": (0, max(sizes["G"] - 1, 0))})
 
@@ -56,7 +56,7 @@ class Moments(InPlace):
 
     @classmethod
     def added(cls, parts: Sequence[Moments]) -> Moments:
-        """Add up what several parts of the data have shown, scored at the same estimate."""
+        """Add the moments of several parts of the data that were scored at the same estimate."""
         sum = cls.empty(max(len(part.count) for part in parts), parts[0].total.shape[1], gather=0)
         for part in parts:
             part, j = part.with_pending(), len(part.count)
@@ -67,7 +67,7 @@ class Moments(InPlace):
 
     @classmethod
     def stacked(cls, lower: Moments, upper: Moments) -> Moments:
-        """Put higher levels on top of lower ones, at which nothing waits."""
+        """Append higher levels to lower ones, whose buffers are empty."""
         capacity = np.full((len(lower.count), *upper.gathered.shape[1:]), np.nan)  # never used
         return cls(
             np.concatenate([lower.outer, upper.outer]),
@@ -79,29 +79,28 @@ class Moments(InPlace):
 
     @property
     def blocks(self) -> Integers:
-        """Number of blocks of each level, the waiting ones included."""
+        """Number of blocks of each level, including buffered ones."""
         return self.count + self.waiting
 
     def flush(self, level: int) -> None:
-        """Add the waiting block sums of a level."""
+        """Add the buffered block sums of a level."""
         from scipy.linalg.blas import dsyrk
 
         g = self.gathered[level, : self.waiting[level]]
         if len(g):
-            # Seen from BLAS, which counts columns first, our lower triangle is the upper one.
+            # BLAS is column-major: our lower triangle is its upper one.
             dsyrk(1.0, g.T, beta=1.0, c=self.outer[level].T, lower=False, overwrite_c=True)
             self.total[level] += g.sum(axis=0)
             self.count[level] += len(g)
             self.waiting[level] = 0
 
     def with_pending(self) -> Moments:
-        """Return the same moments with nothing waiting, and no room for it."""
+        """Return the same moments with the buffered block sums added, and no buffer."""
         with_pending = self.copy()
         for level in range(len(self.count)):
             with_pending.flush(level)
-        with_pending.gathered = np.zeros(
-            (len(self.count), 0, self.total.shape[1])
-        )  # not a view, which would keep it all
+        # A new array: a view would keep the whole buffer alive.
+        with_pending.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))
         return with_pending
 
     def along(self, directions: Floats) -> tuple[Floats, Floats]:
@@ -112,7 +111,7 @@ class Moments(InPlace):
         most = int(self.waiting.max(initial=0))
         if most:
             along = self.gathered[:, :most] @ directions.T
-            along[np.arange(most) >= self.waiting[:, None]] = 0.0  # nobody waits there
+            along[np.arange(most) >= self.waiting[:, None]] = 0.0  # unused rows of the buffer
             squares += np.einsum("jgk,jgk->jk", along, along)
             sums += along.sum(axis=1)
         return squares, sums
@@ -131,10 +130,10 @@ class Moments(InPlace):
         return half + half.T - diagonal + along.T @ along, directions @ self.total[level] + along.sum(axis=0)
 
     def shifted(self, drift: Floats) -> Moments:
-        """Add a vector (p,) to every step of every block."""
+        """Add a vector (p,) to every step of every block, as if its scores had been shifted."""
         new = self.with_pending()
         steps = 2.0 ** np.arange(len(new.count))
-        more = steps[:, None] * drift  # (J, p) what a block gets
+        more = steps[:, None] * drift  # (J, p) added to each block
         cross = new.total[:, :, None] * more[:, None, :]
         each = new.count[:, None, None] * more[:, :, None] * more[:, None, :]
         new.outer += np.tril(cross + np.transpose(cross, (0, 2, 1)) + each)
@@ -142,13 +141,13 @@ class Moments(InPlace):
         return new
 
     def widened(self, more: int) -> Moments:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         p = self.total.shape[1] + more
         outer, total, gathered = squared(self.outer, p), lengthened(self.total, p), lengthened(self.gathered, p)
         return Moments(outer, total, self.count, gathered, self.waiting)
 
     def moved(self, index: Integers, capacity: int) -> Moments:
-        """Write the parameters at other places."""
+        """Move the parameters to other indices."""
         with_pending, new = self.with_pending(), Moments.empty(len(self.count), capacity, gather=0)
         whole = with_pending.outer + np.transpose(np.tril(with_pending.outer, -1), (0, 2, 1))
         new.outer[:, index[:, None], index[None, :]] = whole
@@ -161,11 +160,11 @@ class Cascade(InPlace):
     """Dyadic blocks along each stream."""
 
     moments: Moments
-    half: Floats  # (S, J, p) the first half of an open block
+    half: Floats  # (S, J, p) first half of an open block
     open: Bools  # (S, J) whether there is one
 
     def verify(self) -> None:
-        """Refuse halves of other blocks."""
+        """Raise for shapes that do not fit."""
         shapes(self, {"moments.gathered": f"J {GATHER} p", "half": "S J p", "open": "S J"})
 
     @classmethod
@@ -174,11 +173,11 @@ class Cascade(InPlace):
         return cls(Moments.empty(n_levels, p), np.zeros((0, n_levels, p)), np.zeros((0, n_levels), np.bool_))
 
     def add(self, scores: Floats, slot: Integers) -> None:
-        """Take in scores (T, p) of the streams in `slot` (T,) and pair them up; a level that is full is flushed."""
+        """Add scores (T, p) of the streams in `slot` (T,) and pair them up; full buffers are flushed."""
         self._grow(int(slot.max(initial=-1)) + 1)
         moments, row = self.moments, 0
         while row < len(scores):
-            row = engine.pair_up(scores, slot, self.half, self.open, moments.gathered, moments.waiting, row)
+            row = engine.active().pair_up(scores, slot, self.half, self.open, moments.gathered, moments.waiting, row)
             for level in np.flatnonzero(moments.waiting == GATHER):
                 moments.flush(int(level))
 
@@ -187,7 +186,7 @@ class Cascade(InPlace):
         return Cascade.empty(n_levels, self.moments.total.shape[1])
 
     def widened(self, more: int) -> Cascade:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         return Cascade(self.moments.widened(more), lengthened(self.half, self.half.shape[2] + more), self.open)
 
     def _grow(self, n_streams: int) -> None:
@@ -199,11 +198,11 @@ class Cascade(InPlace):
 
 @dataclass(eq=False)
 class EpisodeSums(InPlace):
-    """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they close.
+    """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they end.
 
-    Pairs tell whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
-    its first scores were taken at the pilot before, which is better than to leave long episodes out. At a reading open
-    episodes are blocks too, as far as they have come: the estimate has seen them.
+    Pairs show whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
+    its first scores were computed at the previous pilot, which is better than leaving long episodes out. When an
+    interval is read, open episodes are blocks too, up to their latest step, because the estimate has used them.
     """
 
     cascade: Cascade  # of one stream, whose rows are the episodes
@@ -212,7 +211,7 @@ class EpisodeSums(InPlace):
     closed: int  # episodes that have ended, in all epochs
 
     def verify(self) -> None:
-        """Refuse sums of other scores."""
+        """Raise for shapes that do not fit."""
         shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S"})
         bounds(self, {"episode": COUNT, "closed": COUNT})
 
@@ -237,7 +236,7 @@ class EpisodeSums(InPlace):
         return self.closed + int(np.count_nonzero(self.episode))
 
     def ended(self) -> EpisodeSums:
-        """Return the same with all episodes ended where they are."""
+        """Return a copy in which the open episodes have ended at their latest step."""
         cascade, open = self.cascade.copy(), self.open
         cascade.add(open, np.zeros(len(open), np.int64))
         return EpisodeSums(cascade, np.zeros_like(self.sum), np.zeros_like(self.episode), self.begun)
@@ -250,12 +249,12 @@ class EpisodeSums(InPlace):
         return moments
 
     def next_epoch(self, n_levels: int) -> EpisodeSums:
-        """Start an epoch with new moments; open episodes go on."""
+        """Start an epoch with new moments; open episodes continue."""
         cascade = Cascade.empty(n_levels, self.sum.shape[1])
         return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.closed)
 
     def add(self, scores: Vectors, clock: Clock) -> None:
-        """Take in scores (T, p), or with (T, m) entries."""
+        """Add scores, dense (T, p) or sparse with (T, m) entries."""
         p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
         if new > 0:
             self.sum = np.concatenate([self.sum, np.zeros((new, p))])
@@ -263,39 +262,39 @@ class EpisodeSums(InPlace):
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
         ended, row = np.empty((GATHER, p)), 0
         while row < len(value):
-            row, number = engine.sum_episodes(
+            row, number = engine.active().sum_episodes(
                 index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, ended, row
             )
             self.cascade.add(ended[:number], np.zeros(number, np.int64))
             self.closed += number
 
     def widened(self, more: int) -> EpisodeSums:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         wider = lengthened(self.sum, self.sum.shape[1] + more)
         return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.closed)
 
 
 class Levels(NamedTuple):
-    """Variance rates seen at each block length, and how much the answer for each of k targets rests on each."""
+    """Variance rates at each block length, and their weights in the long-run variance of each of k targets."""
 
     length: Floats  # (J,) of a block: 1, 2, 4, ... steps or episodes; the mean of whole streams
     rate: Floats  # (J, k) v_j
     blocks: Integers  # (J,) number of blocks at each level
     df: Floats  # (J,)
-    share: Floats  # (levels in use, k), of each target adding up to 1
-    effective: float  # independent steps (or episodes) that the data are worth, by the scores of all parameters
-    final: bool  # the last level is that of whole streams
-    between: Floats  # (k,) standard errors by which a few streams differ more than this explains; 0 if they are a level
+    share: Floats  # (levels in use, k) weight of each level; they add up to 1 for each target
+    effective: float  # effective sample size in steps (or episodes), from the scores of all parameters
+    final: bool  # the last level consists of whole streams
+    between: Floats  # (k,) excess variance between a few streams, in standard errors; 0 if streams form a level
 
     @property
     def main(self) -> Integers:
-        """The level that each target rests on most, (k,)."""
+        """The level with the largest weight for each target, (k,)."""
         return np.asarray(np.argmax(self.share, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """All block sums of scores at one estimate, about one common mean: dyadic blocks, and whole streams above them."""
+    """All block sums of scores at one estimate, centred at one mean: dyadic blocks, and whole streams above them."""
 
     parts: tuple[Moments, ...]
     wholes: Segments | None
@@ -344,9 +343,9 @@ def _padded(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tuple[Levels, Floats, Floats]:
-    """Standard error sqrt(v / n), v the variance rate of very long blocks, or of single steps; and degrees of freedom.
+    """Standard errors sqrt(v / n), v the long-run variance or (`single`) that of single steps; degrees of freedom.
 
-    Where there are many streams, those are the longest blocks: dyadic levels with fewer blocks are left out.
+    If there are many streams, whole streams are the longest blocks: dyadic levels with fewer blocks are left out.
     """
     rate, blocks, wholes = scores.rates(n * influence), scores.blocks, scores.wholes
     length, df = np.exp2(np.arange(float(len(blocks)))), np.maximum(blocks - 1.0, 0.0)
@@ -371,7 +370,7 @@ def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tupl
 
 
 def _slowness(single: Floats, long: Floats) -> float:
-    """How many steps one independent score stands for: the growth of all parameters' variance rates."""
+    """Steps per effective step: by how much the variance rates grow with block length, averaged over parameters."""
     noisy = single > 0
     return max(float((long[noisy] / single[noisy]).mean()), 1.0) if noisy.any() else 1.0
 

@@ -1,7 +1,7 @@
-"""Episodes seen so far: how they ended, what they earned, and how their weights spread.
+"""Summary of the episodes so far: how they ended, their returns, and the distribution of their weights.
 
-A few sums, from which reports and checks read what the data are: the share of episodes that were cut off, how much of
-the value lies beyond the cuts, on how many episodes the importance weights rest, and what values are possible at all.
+Reports and checks read from these sums: the share of truncated episodes, how much of the value lies beyond the
+truncation, the effective number of episodes under the importance weights, and the range of possible values.
 """
 
 from __future__ import annotations
@@ -18,35 +18,41 @@ from inferl.data.transitions import Transitions
 
 __all__ = ["EpisodeSummary"]
 
-ROOM = 256  # episodes that are added up at once
+CAPACITY = 256  # ended episodes that are added at once
 EARNED, WEIGHT, DISCOUNT, MEAN_WEIGHT, OPEN = range(5)  # columns of `open`
 
 
 @dataclass(eq=False)
 class EpisodeSummary(InPlace):
-    """Sums over episodes, and the state of those that are open; changed in place."""
+    """Sums over ended episodes, and the state of open ones; updated in place."""
 
-    open: Floats = field(default_factory=lambda: np.zeros((1, 0, 5)))  # (m, S, 5), see engine.seam.FollowEpisodes
+    open: Floats = field(default_factory=lambda: np.zeros((1, 0, 5)))  # (m, S, 5), see engine.backend.FollowEpisodes
     begun: int = 0
-    terminated: int = 0  # ended by themselves
+    terminated: int = 0  # ended in a terminal state
     limited: int = 0  # ended by a time limit that is part of the task
-    cut: int = 0  # cut off: what comes after is not known
-    beyond: Floats = field(default_factory=lambda: np.zeros(1))  # (m,) sum over cut ends of the start's weight there
+    cut: int = 0  # truncated: the rewards after it are unobserved
+    beyond: Floats = field(
+        default_factory=lambda: np.zeros(1)
+    )  # (m,) sum over truncated episodes of the weight beyond their end
     weights: Floats = field(default_factory=lambda: np.zeros((1, 2)))  # (m, 2) sums of mean weights and their squares
-    earned: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest, if whole
-    rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest
-    discounts: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # likewise, without ends
+    earned: Floats = field(
+        default_factory=lambda: np.array([np.inf, -np.inf])
+    )  # smallest and largest return of complete episodes
+    rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest reward
+    discounts: Floats = field(
+        default_factory=lambda: np.array([np.inf, -np.inf])
+    )  # smallest and largest positive discount
     steps: int = 0
 
     def verify(self) -> None:
-        """Refuse what no episodes leave."""
+        """Raise for sums that no episodes can have."""
         shapes(
             self, {"open": "m S 5", "beyond": "m", "weights": "m 2", "earned": "2", "rewards": "2", "discounts": "2"}
         )
         bounds(self, dict.fromkeys(("begun", "terminated", "limited", "cut", "steps"), COUNT))
 
     def add(self, steps: Steps) -> None:
-        """Take in steps, in their order."""
+        """Add steps in their order."""
         data = steps.data
         if not isinstance(data, Transitions):
             return
@@ -54,13 +60,13 @@ class EpisodeSummary(InPlace):
         self._grow(ratios.shape[1], int(steps.clock.slot.max(initial=-1)) + 1)
         self.begun += int(np.count_nonzero(steps.first))
         self.steps += len(data)
-        goes_on = data.discounts if data.discounts.min() > 0 else data.discounts[data.discounts > 0]
-        self.rewards, self.discounts = _widened(self.rewards, data.rewards), _widened(self.discounts, goes_on)
+        positive = data.discounts if data.discounts.min() > 0 else data.discounts[data.discounts > 0]
+        self.rewards, self.discounts = _widened(self.rewards, data.rewards), _widened(self.discounts, positive)
         for policy, ratio in enumerate(ratios.T):
             self._follow(policy, np.ascontiguousarray(ratio), data, steps)
 
     def _grow(self, policies: int, streams: int) -> None:
-        """Make room for more streams; for several policies, once."""
+        """Add capacity for more streams, and, once, for several policies."""
         if policies > len(self.open):
             self.open = np.zeros((policies, 0, 5))
             self.beyond, self.weights = np.zeros(policies), np.zeros((policies, 2))
@@ -69,16 +75,16 @@ class EpisodeSummary(InPlace):
             self.open = np.concatenate([self.open, new], axis=1)
 
     def _follow(self, policy: int, ratio: Floats, data: Transitions, steps: Steps) -> None:
-        """Follow the episodes with the ratios of one policy; how they end is the same for all."""
-        closed, row = np.empty((ROOM, 5)), 0
+        """Accumulate returns and weights under the ratios of one policy; how they end is the same for all."""
+        closed, row = np.empty((CAPACITY, 5)), 0
         columns = data.rewards, data.discounts, ratio, steps.clock.slot, steps.first, steps.clock.last
         while row < len(data):
-            row, number = engine.follow_episodes(*columns, self.open[policy], closed, engine.LARGEST, row)
+            row, number = engine.active().follow_episodes(*columns, self.open[policy], closed, engine.LARGEST, row)
             if number:
                 self._close(policy, closed[:number], data)
 
     def _close(self, policy: int, closed: Floats, data: Transitions) -> None:
-        at = closed[:, OPEN].astype(np.int64)  # the row that ended it, or -1 where nothing said so
+        at = closed[:, OPEN].astype(np.int64)  # the row that ended the episode, or -1 where none is marked as its end
         ended = (at >= 0) & (data.discounts[at] == 0)
         if policy == 0:
             limited = ended & data.truncated[at]
@@ -86,7 +92,7 @@ class EpisodeSummary(InPlace):
             self.limited += int(np.count_nonzero(limited))
             self.cut += int(np.count_nonzero(~ended))
             self.earned = _widened(self.earned, closed[ended, EARNED])
-        # One after the other: sums may not depend on how the stream was cut.
+        # One after the other: sums must not depend on chunk borders.
         beyond = _beyond(closed)
         self.beyond[policy] = np.cumsum(np.r_[self.beyond[policy], beyond[~ended]])[-1]
         weight = closed[:, MEAN_WEIGHT] + beyond
@@ -95,27 +101,27 @@ class EpisodeSummary(InPlace):
 
     @property
     def closed(self) -> int:
-        """Number of episodes that have ended, in whatever way."""
+        """Number of episodes that have ended, truncated ones included."""
         return self.terminated + self.limited + self.cut
 
     @property
     def share_beyond(self) -> float:
-        """How much of a start's weight rests on what comes after the data: after cuts, and in open episodes.
+        """Share of an episode's weight that lies beyond the data: after truncation, and in open episodes.
 
-        As the next two, of several policies the worst.
+        This and the next two properties return the worst of several policies.
         """
         return float((self.beyond + self._still_open()).max()) / self.begun if self.begun else 0.0
 
     @property
     def share_of_visits(self) -> float:
-        """The same where visits are starts, roughly: a cut takes what 1 / (1 - discount) steps would weigh."""
+        """An approximation of `share_beyond` if every visit is a start: truncation costs 1 / (1 - discount) steps."""
         ends = self.cut + int(np.count_nonzero(self.open[0, :, OPEN] > 0))
         lost = self.steps * (1 - max(self.discounts[1], 0.0))
         return min(ends / lost, 1.0) if lost > 0 else 1.0
 
     @property
     def effective(self) -> float:
-        """Effective number of episodes, by their mean weights: (sum w)^2 / sum w^2."""
+        """Effective number of episodes, from their mean weights: (sum w)^2 / sum w^2."""
         total, squares = self.weights.T
         return float(np.min(np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)))
 
@@ -131,23 +137,23 @@ class EpisodeSummary(InPlace):
         return float(mean[worst]), float(distance[worst])
 
     def _still_open(self) -> Floats:
-        """Weight of the starts in episodes that are open, (m,)."""
+        """Weight beyond the latest step of the open episodes, (m,)."""
         return np.asarray((_beyond(self.open) * (self.open[..., OPEN] > 0)).sum(axis=1))
 
     def possible(self) -> tuple[float, float]:
-        """Smallest and largest value that the rewards and the discount allow; undiscounted, the returns seen.
+        """Smallest and largest value that the rewards and the discount allow; if undiscounted, the observed returns.
 
-        Infinite where nothing is known, as when undiscounted episodes were cut off.
+        Infinite where there is no bound, as when undiscounted episodes were truncated.
         """
         if self.steps > 0 and self.discounts[1] == 1 and self.cut == 0 and self.terminated + self.limited > 0:
             return self.earned[0], self.earned[1]
         if self.steps == 0 or not self.discounts[1] < 1:
             return -np.inf, np.inf
         low, high = self.rewards / (1 - max(self.discounts[1], 0.0))
-        return min(low, self.rewards[0]), max(high, self.rewards[1])  # an episode has one step, or many
+        return min(low, self.rewards[0]), max(high, self.rewards[1])  # an episode may have a single step
 
     def plus(self, other: EpisodeSummary) -> EpisodeSummary:
-        """Add the episodes of two separate streams; those that are open go on in the first."""
+        """Add the episodes of two separate streams; the open ones of `self` continue."""
         both = self.copy()
         for name in ("begun", "terminated", "limited", "cut", "steps"):
             setattr(both, name, getattr(self, name) + getattr(other, name))
@@ -158,12 +164,12 @@ class EpisodeSummary(InPlace):
 
 
 def _beyond(episodes: Floats) -> Floats:
-    """Weight of the start in what comes next."""
+    """Weight of the value after the latest step: importance weight times discount."""
     return np.asarray(episodes[..., WEIGHT] * episodes[..., DISCOUNT])
 
 
 def _widened(bounds: Floats, values: Floats) -> Floats:
-    """Extend smallest and largest by more values."""
+    """Update the smallest and largest value."""
     if len(values) == 0:
         return bounds
     return np.array([min(bounds[0], values.min()), max(bounds[1], values.max())])

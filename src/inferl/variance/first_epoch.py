@@ -1,7 +1,8 @@
-"""The first epoch: the first rows of a stream, which least squares scores at its present estimate.
+"""The first epoch: the first rows of a stream, which least squares stores and scores at its current estimate.
 
-Later rows are scored once, at an estimate that had not seen them and knew less. While these are there, nothing needs to
-be known beforehand; but the estimate has seen them, and is too close to them.
+Later rows are scored once, at a pilot estimate that was computed before them, from fewer data. The rows of the first
+epoch need no pilot. But the estimate was fitted to them, so their residuals are too small and need a leverage
+correction.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from inferl.data.streams import TILE, Clock
 
 __all__ = ["FEWEST_KEPT", "FirstEpoch", "appended", "first_epoch_rows"]
 
-FEWEST_KEPT = 256  # rows; and four a parameter, for a first solution
-MOST_KEPT = 8192  # rows, if they have no more than ...
-MOST_NUMBERS = 2**18  # ... numbers together, as each reading goes through them
+FEWEST_KEPT = 256  # rows; at least four per parameter are needed for a first solution
+MOST_KEPT = 8192  # rows, unless they hold more than ...
+MOST_NUMBERS = 2**18  # ... numbers in total, because every interval is computed from them
 
 
 @dataclass(frozen=True, eq=False)
 class FirstEpoch(Rows):
-    """Rows of the first epoch, as they came."""
+    """Rows of the first epoch, in order of arrival."""
 
-    increments: Any  # Increments, or a short form of them
+    increments: Any  # Increments, or a compact form of them
     clock: Clock
 
 
 def first_epoch_rows(p: int, rows: Increments) -> int:
-    """How many rows make the first epoch, in whole tiles: as many as may be kept, but enough for a first solution."""
+    """Length of the first epoch in rows, in whole tiles: as long as memory allows, but enough for a first solution."""
     numbers = rows.numbers() // len(rows)
     longest = min(MOST_KEPT, MOST_NUMBERS // numbers)
     return -(-max(FEWEST_KEPT, 4 * p, longest) // TILE) * TILE
 
 
 def appended(pieces: tuple[FirstEpoch, ...], rows: FirstEpoch) -> tuple[FirstEpoch, ...]:
-    """Add rows tile by tile; pieces of equal length are joined, so that each row is copied a few times only.
+    """Append rows tile by tile; pieces of equal length are joined, so that each row is copied only a few times.
 
-    What belongs to all rows together, the damping, stays with the first piece.
+    The damping, which all rows share, stays with the first piece.
     """
     for start in range(0, len(rows), TILE):
         new = rows[start : start + TILE].copied()

@@ -1,12 +1,12 @@
-r"""Witnesses: block sums kept as they are, to see how many steps the width of an interval rests on.
+r"""Kurtosis-based effective sample size of a variance: how many steps the width of an interval rests on.
 
-Where a few rare and large scores make the variance (a reward in a thousand steps, a ratio that is seldom large, a
-branch that is seldom taken), it is known badly, however long the stream. Fourth cumulants add up over a stream as
-variances do, so sums over blocks of any length show it along any target::
+Where a few rare and large scores dominate the variance (a reward once in a thousand steps, a ratio that is seldom
+large, a branch that is seldom taken), its estimate is poor, however long the stream. Fourth cumulants add up over a
+stream as variances do, so sums over blocks of any length show it for any target::
 
     variance_ess = (sum of the variances)^2 / (sum of the fourth cumulants)
 
-With rewards that come with a small probability this is about the number of rewards that have come.
+If rewards occur with a small probability, this is about the number of rewards observed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from inferl.variance.segments import Segments
 
 __all__ = ["fourth_moments_of", "kurtosis_ess", "reduced_df"]
 
-FEWEST = 32  # pieces; the fourth moment of fewer says little
-COVERED = 2 / 3  # share of the steps that pieces must cover, or rare ones may be missed
+FEWEST = 32  # blocks; from fewer the fourth moment is too noisy
+COVERED = 2 / 3  # share of the steps that the blocks must cover, or rare events may be missed
 
 
 def fourth_moments_of(moments: Moments) -> Segments:
-    """Take the shortest blocks that have all been gathered and not added up yet; with many streams there may be none.
+    """Return the shortest blocks whose sums are all still buffered; with many streams there may be none.
 
-    Short blocks of sparse scores are not gathered either; there is no room for them.
+    Short blocks of sparse scores are never buffered, to save memory.
     """
     whole = np.flatnonzero((moments.count == 0) & (moments.waiting > 1))
     if not len(whole):
@@ -39,9 +39,9 @@ def fourth_moments_of(moments: Moments) -> Segments:
 
 
 def kurtosis_ess(kinds: Sequence[Segments | None], influence: Floats, steps: int) -> Floats:
-    """Estimate, for each of k directions (k, p), how many of `steps` steps decide; NaN where nothing can be said.
+    """Estimate, for each of k directions (k, p), how many of `steps` steps the variance rests on; NaN if unknown.
 
-    Of the kinds of pieces, the first that has enough of them is asked.
+    `kinds` are alternative partitions of the data; the first with enough pieces is used.
     """
     for pieces in kinds:
         if pieces is not None and pieces.df >= FEWEST - 1 and np.sum(pieces.length) >= COVERED * steps:
@@ -52,7 +52,7 @@ def kurtosis_ess(kinds: Sequence[Segments | None], influence: Floats, steps: int
 def _variance_ess(pieces: Segments, influence: Floats) -> Floats:
     residual = pieces.residual(influence)
     largest = np.abs(residual).max(axis=0)
-    squares = (residual / np.where(largest > 0, largest, 1.0)) ** 2  # whose squares do not overflow
+    squares = (residual / np.where(largest > 0, largest, 1.0)) ** 2  # scaled, so that their squares do not overflow
     variance = squares.sum(axis=0)
     share = pieces.length / np.sum(pieces.length)
     fourth = (squares**2).sum(axis=0) - 3 * variance**2 * np.sum(share**2)
@@ -63,5 +63,5 @@ def _variance_ess(pieces: Segments, influence: Floats) -> Floats:
 
 def reduced_df(df: Floats, variance_ess: Floats) -> Floats:
     """Degrees of freedom of a variance that rests on few steps: its relative variance is 2 / df + 1 / variance_ess."""
-    known = np.where(np.isnan(variance_ess), np.inf, variance_ess)
-    return np.asarray(2 / (2 / df + 1 / known))
+    ess = np.where(np.isnan(variance_ess), np.inf, variance_ess)
+    return np.asarray(2 / (2 / df + 1 / ess))

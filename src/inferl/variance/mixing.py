@@ -1,15 +1,15 @@
-r"""Mixing: where each stream has been, in a few stretches of time, to see how slowly it moves.
+r"""Mixing: the effective sample size of a slow stream, from batch means of its features.
 
-Scores can hide a slow stream: they are differences, and look nearly independent while the stream lingers in one corner
-of its world. Features cannot. If their sums over long stretches differ by more than independent steps would, the data
-are worth fewer steps than there are::
+Scores can hide slow mixing: they are differences, and look nearly independent while the stream stays in one region of
+the state space. Features cannot. If their sums over long segments vary more than those of independent steps would, the
+effective sample size is below the number of steps::
 
-    effective steps of a feature = steps x (variance of single steps) / (variance that a step adds to long sums)
+    ess of a feature = steps x (variance of single steps) / (variance rate of long segments)
 
-Stretches have one length in all streams. When there are 32, neighbours join and the length doubles; a stream that is
-shorter is one stretch. Of a long one only 64 evenly spaced steps are looked at. So the cost is a few thousand steps for
-one stream, and about a hundred for each of many, whatever their length. A stretch that other evaluators have seen is
-kept with the number of its stream, so that it can grow too when the whole does.
+Segments have the same length in all streams. When there are 32, neighbours are merged and the length doubles; a shorter
+stream is one segment. A long segment is sampled at 64 evenly spaced steps. So the cost is a few thousand steps for one
+stream, and about a hundred for each of many, whatever their length. Segments of merged evaluators are stored with the
+number of their stream, so that they can be merged with their neighbours as the data grow.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from inferl.variance.segments import Segments
 
 __all__ = ["Mixing"]
 
-MOST = 32  # stretches that are complete
-FEWEST = 8  # stretches from which the variance between them is taken
-SHORTEST = 8  # steps of a stretch
-SEEN = 64  # steps of a stretch that are looked at, at most
+MOST = 32  # complete segments
+FEWEST = 8  # segments needed to estimate the variance between them
+SHORTEST = 8  # steps of a segment
+SEEN = 64  # largest number of sampled steps of a segment
 
 
 @dataclass(eq=False)
 class Mixing(InPlace):
-    """Sums of the features over stretches of time; changed in place."""
+    """Sums of the features over segments of time; updated in place."""
 
-    ended: Segments  # of evaluators that were merged into this one, those of a stream in their order
+    ended: Segments  # of merged evaluators, those of a stream in their order
     owner: Integers  # (m,) their streams
-    means: Floats  # (MOST, p) of complete stretches
+    means: Floats  # (MOST, p) of complete segments
     slot: Integers  # (MOST,) their streams
-    filled: int  # how many there are
-    length: int  # steps of a complete stretch
-    open: Floats  # (S, p) sum over those steps of each stream's open stretch that were looked at
-    looked: Integers  # (S,) at so many
-    done: Integers  # (S,) steps of the open stretch
-    total: Floats  # (p,) sum over all steps that were looked at
+    filled: int  # number of complete segments
+    length: int  # steps of a complete segment
+    open: Floats  # (S, p) sum over the sampled steps of each stream's open segment
+    looked: Integers  # (S,) their number
+    done: Integers  # (S,) steps of the open segment
+    total: Floats  # (p,) sum over all sampled steps
     squares: Floats  # (p,) of their squares
-    seen: int  # all steps that were looked at
+    seen: int  # number of sampled steps
 
     def verify(self) -> None:
-        """Refuse stretches that no streams leave."""
+        """Raise for impossible segments."""
         own = {"open": "S p", "looked": "S", "done": "S", "total": "p", "squares": "p"}
         ended = {"ended.sums": "m p", "owner": "m"}
         sizes = shapes(self, {"means": f"{MOST} p", "slot": f"{MOST}", **own, **ended})
@@ -61,18 +61,18 @@ class Mixing(InPlace):
 
     @classmethod
     def empty(cls, p: int) -> Mixing:
-        """Start with nothing seen."""
+        """Start with no steps."""
         none = np.zeros(0, np.int64)
         segments = np.zeros((MOST, p)), np.zeros(MOST, np.int64), 0, SHORTEST
         return cls(Segments.none(p), none, *segments, np.zeros((0, p)), none, none, np.zeros(p), np.zeros(p), 0)
 
     @property
     def stride(self) -> int:
-        """Of how many steps one is looked at."""
+        """One of `stride` steps is sampled."""
         return max(self.length // SEEN, 1)
 
     def add(self, features: Vectors, clock: Clock) -> None:
-        """Take in rows (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
+        """Add rows, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
         new = int(clock.slot.max(initial=-1)) + 1 - len(self.looked)
         if new > 0:
             self.open = np.concatenate([self.open, np.zeros((new, self.open.shape[1]))])
@@ -95,7 +95,7 @@ class Mixing(InPlace):
             np.add.at(self.total, index, value)
             np.add.at(self.squares, index, value**2)
         else:
-            x = lengthened(features[rows], self.open.shape[1])  # parameters behind the features have none
+            x = lengthened(features[rows], self.open.shape[1])  # parameters beyond the features get zeros
             np.add.at(self.open, slot, x)
             np.add.at(self.total[None], np.zeros_like(slot), x)
             np.add.at(self.squares[None], np.zeros_like(slot), x * x)
@@ -111,7 +111,7 @@ class Mixing(InPlace):
             self._pair_up()
 
     def _pair_up(self) -> None:
-        """Join neighbours to stretches of twice the length; one without a neighbour is open again."""
+        """Merge neighbours into segments of twice the length; one without a neighbour is reopened."""
         looked, filled = self.length // self.stride, 0
         means, slots = self.means.copy(), self.slot.copy()
         for slot in dict.fromkeys(slots.tolist()):
@@ -127,19 +127,19 @@ class Mixing(InPlace):
         self.filled, self.length = filled, 2 * self.length
 
     def pieces(self) -> tuple[Segments, Integers]:
-        """Sums over stretches of about 2 / `MOST` of the data, or of whole streams; and which stream each is of."""
+        """Sums over segments of about 2 / `MOST` of the data, or over whole streams; and the stream of each."""
         there = np.flatnonzero(self.looked > 0)
         done = self.done[there].astype(np.float64)
         sums = self.means[: self.filled] * self.length, self.open[there] * (done / self.looked[there])[:, None]
         running = Segments(np.concatenate(sums), np.append(np.full(self.filled, float(self.length)), done))
-        known = int(self.owner.max(initial=-1)) + 1
-        owner = np.concatenate([self.owner, known + self.slot[: self.filled], known + there])
+        offset = int(self.owner.max(initial=-1)) + 1
+        owner = np.concatenate([self.owner, offset + self.slot[: self.filled], offset + there])
         together = Segments.joined([self.ended, running], most=len(owner))
-        order = np.argsort(owner, kind="stable")  # what is open is the latest
+        order = np.argsort(owner, kind="stable")  # stable, so the open segment comes last
         return _coarse(Segments(together.sums[order], together.length[order]), owner[order])
 
     def effective(self) -> float:
-        """How many independent steps the data are worth, by all features together; infinite if nothing varies."""
+        """Effective sample size in steps, from all features together; infinite if no feature varies."""
         pieces, _ = self.pieces()
         if pieces.df < FEWEST - 1:
             return np.inf
@@ -151,11 +151,11 @@ class Mixing(InPlace):
         return float(np.sum(pieces.length)) / slowness if slowness > 0 else np.inf
 
     def widened(self, more: int) -> Mixing:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         return self.moved(np.arange(len(self.total)), len(self.total) + more)
 
     def moved(self, index: Integers, capacity: int) -> Mixing:
-        """Write the parameters at other places."""
+        """Move the parameters to other indices."""
         new = self.copy()
         new.ended = self.ended.moved(index, capacity)
         for name in ("means", "open", "total", "squares"):
@@ -166,16 +166,16 @@ class Mixing(InPlace):
 
     @classmethod
     def joined(cls, parts: Sequence[Mixing]) -> Mixing:
-        """Put what was seen of separate streams together."""
+        """Join the segments of separate streams."""
         new = cls.empty(len(parts[0].total))
-        owners, known = [], 0
+        owners, offset = [], 0
         pieces = [part.pieces() for part in parts]
         for _, owner in pieces:
-            owners.append(known + owner)
-            known += int(owner.max(initial=-1)) + 1
+            owners.append(offset + owner)
+            offset += int(owner.max(initial=-1)) + 1
         segments = Segments.joined([piece for piece, _ in pieces], most=sum(len(owner) for owner in owners))
         new.ended, new.owner = _coarse(segments, np.concatenate(owners))
-        if len(new.owner) > MOST_PIECES:  # mostly streams that are shorter than that, each of them whole
+        if len(new.owner) > MOST_PIECES:  # mostly whole streams that are shorter than a segment
             new.ended = Segments.joined([new.ended])
             new.owner = np.arange(MOST_PIECES)
         new.total = np.sum([part.total for part in parts], axis=0)
@@ -185,7 +185,7 @@ class Mixing(InPlace):
 
 
 def _coarse(pieces: Segments, owner: Integers) -> tuple[Segments, Integers]:
-    """Add up neighbours of one stream to stretches of 2 / `MOST` of the whole, or to the whole stream."""
+    """Merge neighbours of one stream into segments of 2 / `MOST` of the data, or into the whole stream."""
     if not len(owner):
         return pieces, owner
     before = np.cumsum(pieces.length) - pieces.length

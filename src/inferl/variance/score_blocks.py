@@ -1,9 +1,9 @@
-"""How the scores of a nonlinear recursion depend on each other over time, parameter by parameter.
+"""Batch means of the scores of a nonlinear recursion: their dependence over time, parameter by parameter.
 
-No linear equation stands behind a `Field`, so least squares cannot show what its interval leaves out. Its scores can:
-f_t = H(pilot, X_t), summed over blocks of 1, 2, 4, ... steps of a stream. The pilot stays for an epoch; it is the
-average of row 0 at the epoch's start. The moving iterate itself would hide what is looked for: the scores taken there
-add up to its own movement, however they depend on each other.
+A `Field` has no linear equation, so least squares cannot show whether its interval ignores dependence. Its scores can:
+f_t = H(pilot, X_t), summed over blocks of 1, 2, 4, ... steps of a stream. The pilot is fixed for an epoch: it is the
+average of row 0 at the start of the epoch. Scores at the moving iterate would hide the dependence, because they add up
+to the movement of the iterate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inferl.data.streams import TILE, Clock
 
 __all__ = ["ScoreBlocks"]
 
-FIRST_EPOCH = 4 * TILE  # steps that only find the first pilot
+FIRST_EPOCH = 4 * TILE  # steps used only for the first pilot
 FEWEST = 8  # blocks that an epoch should have at its highest level
 
 
@@ -34,24 +34,24 @@ class ScoreBlocks:
     count: Integers  # (2, J) blocks
     total: Floats  # (2, J, p)
     squares: Floats  # (2, J, p)
-    half: Floats  # (S, J, p) blocks that wait for their second half
+    half: Floats  # (S, J, p) first half of an open block
     is_open: Bools  # (S, J)
 
     @classmethod
     def start(cls, pilot: Floats, epoch_end: int = FIRST_EPOCH, levels: int = 0) -> ScoreBlocks:
-        """Begin an epoch; the first has no levels, as its pilot knows nothing."""
+        """Start an epoch; the first has no levels, because its pilot is not an estimate yet."""
         moments = np.zeros((2, levels, len(pilot)))
         half, is_open = np.zeros((0, levels, len(pilot))), np.zeros((0, levels), np.bool_)
         return cls(pilot, epoch_end, np.zeros((2, levels), np.int64), moments, moments.copy(), half, is_open)
 
     def verify(self) -> None:
-        """Refuse what no scores leave."""
+        """Raise for impossible moments."""
         names = {"pilot": "p", "count": "2 J", "total": "2 J p", "squares": "2 J p", "half": "S J p", "is_open": "S J"}
         shapes(self, names)
         bounds(self, {"pilot": FINITE, "epoch_end": (FIRST_EPOCH, COUNT[1]), "count": COUNT, "squares": (0, np.inf)})
 
     def updated(self, increments: FieldIncrements, clock: Clock) -> ScoreBlocks:
-        """Take in the rows of a tile, or less."""
+        """Return the blocks with the rows of a tile, or fewer, added."""
         levels = self.count.shape[1]
         if levels == 0:
             return self
@@ -60,7 +60,7 @@ class ScoreBlocks:
         half = np.concatenate([self.half, np.zeros((more, *self.half.shape[1:]))])
         is_open = np.concatenate([self.is_open, np.zeros((more, levels), np.bool_)])
         gathered, waiting = np.zeros((levels, TILE, len(self.pilot))), np.zeros(levels, np.int64)
-        engine.pair_up(scores, clock.slot, half, is_open, gathered, waiting, 0)
+        engine.active().pair_up(scores, clock.slot, half, is_open, gathered, waiting, 0)
         count, total, squares = self.count.copy(), self.total.copy(), self.squares.copy()
         count[1] += waiting
         total[1] += gathered.sum(axis=1)
@@ -68,7 +68,7 @@ class ScoreBlocks:
         return replace(self, count=count, total=total, squares=squares, half=half, is_open=is_open)
 
     def next_epoch(self, pilot: Floats) -> ScoreBlocks:
-        """Go on with another pilot, twice as far; blocks that are open are dropped."""
+        """Start the next epoch, which ends at twice the number of steps, with a new pilot; open blocks are dropped."""
         levels = 1 + floor(log2(self.epoch_end / FEWEST))
         after, before = ScoreBlocks.start(pilot, 2 * self.epoch_end, levels), self.count.shape[1]
         for name in ("count", "total", "squares"):
@@ -81,7 +81,7 @@ class ScoreBlocks:
         return np.asarray(self.count.sum(axis=0))
 
     def rate(self) -> Floats:
-        """Variance of block sums about the mean of their epoch, a step: (J, p)."""
+        """Variance rate of the block sums: their variance about the mean of their epoch, per step: (J, p)."""
         centred = self.squares - self.total**2 / np.maximum(self.count, 1)[..., None]
         df = np.maximum(self.count - 1, 0).sum(axis=0)
         length = 2.0 ** np.arange(len(df))

@@ -1,11 +1,11 @@
-r"""Segments: sums over long pieces of the data, one by one, each with its length.
+r"""Segments: sums of scores over long pieces of the data, each with its length.
 
-A piece may be a whole stream, a part that another machine has seen, or a long block. Pieces are few enough to be kept
-as they are, and nearly independent, so two of them added up are a longer one. About the common mean,
+A segment is a whole stream, a part processed by another evaluator, or a long block. Segments are few enough to be
+stored one by one, and nearly independent, so two of them may be merged into a longer one. The pooled estimate
 
 .. math:: \sum_i (G_i - l_i m)^2 / (N - \sum_i l_i^2 / N), \qquad m = \sum_i G_i / N, \qquad N = \sum_i l_i
 
-is the variance that a step adds, and pieces of different lengths know it as well as N^2 / sum l_i^2 equal ones.
+is the variance rate per step; segments of different lengths are as informative as N^2 / sum l_i^2 equal ones.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from inferl.data.vectors import Sparse, Vectors
 
 __all__ = ["Segments", "Wholes"]
 
-MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd number: labels that differ get different places, mostly
-MOST = 256  # pieces that are kept when several evaluators are merged, or an epoch ends
+MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd multiplier: different labels mostly get different indices
+MOST = 256  # segments stored when evaluators are merged, or an epoch ends
 
 
 @dataclass(eq=False)
 class Segments(InPlace):
-    """Pieces of any lengths."""
+    """Segments of any lengths."""
 
     sums: Floats  # (m, p)
     length: Floats  # (m,) in steps, or in episodes
 
     def verify(self) -> None:
-        """Refuse pieces without a length."""
+        """Raise for sums without a length."""
         shapes(self, {"sums": "m p", "length": "m"})
         bounds(self, {"length": COUNT})
 
     @classmethod
     def none(cls, p: int) -> Segments:
-        """Start with no pieces."""
+        """Start with no segments."""
         return cls(np.zeros((0, p)), np.zeros(0))
 
     @classmethod
     def joined(cls, parts: Sequence[Segments], most: int = MOST) -> Segments:
-        """Put pieces together; the two shortest are added up until there are no more than `most`."""
+        """Join segments; the two shortest are merged until there are at most `most`."""
         sums = np.concatenate([part.sums for part in parts])
         length = np.concatenate([part.length for part in parts])
         if len(length) <= most:
@@ -58,22 +58,22 @@ class Segments(InPlace):
             (one, first), (other, second) = heappop(pieces), heappop(pieces)
             sums[first] += sums[second]
             heappush(pieces, (one + other, first))
-        left = np.array([index for _, index in pieces])
-        return cls(sums[left], np.array([length for length, _ in pieces]))
+        remaining = np.array([index for _, index in pieces])
+        return cls(sums[remaining], np.array([length for length, _ in pieces]))
 
     @property
     def df(self) -> float:
-        """Degrees of freedom of the variance that these pieces show."""
+        """Degrees of freedom of the variance between these segments."""
         squares = float(np.sum(self.length**2))
         return float(np.sum(self.length)) ** 2 / squares - 1 if squares > 0 else 0.0
 
     def residual(self, directions: Floats | None = None) -> Floats:
-        """What the pieces differ by from the common mean, along directions (k, p) or for each parameter: (m, k)."""
+        """Deviations of the sums from the common mean, along directions (k, p) or for each parameter: (m, k)."""
         along = self.sums if directions is None else self.sums @ directions.T
         return np.asarray(along - self.length[:, None] * (along.sum(axis=0) / np.sum(self.length)))
 
     def rate(self, directions: Floats | None = None) -> Floats:
-        """Variance that a step adds, (k,)."""
+        """Variance rate per step, (k,)."""
         df = self.df
         return np.asarray((self.residual(directions) ** 2).sum(axis=0) / (np.sum(self.length) * df / (df + 1)))
 
@@ -82,11 +82,11 @@ class Segments(InPlace):
         return Segments(self.sums + self.length[:, None] * drift, self.length)
 
     def widened(self, more: int) -> Segments:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         return Segments(lengthened(self.sums, self.sums.shape[1] + more), self.length)
 
     def moved(self, index: Integers, capacity: int) -> Segments:
-        """Write the parameters at other places."""
+        """Move the parameters to other indices."""
         new = np.zeros((len(self.sums), capacity))
         new[:, index] = self.sums
         return Segments(new, self.length)
@@ -94,22 +94,22 @@ class Segments(InPlace):
 
 @dataclass(eq=False)
 class Wholes(InPlace):
-    """Sums of scores over whole streams: the longest blocks that there are, and independent by their nature.
+    """Sums of scores over whole streams: the longest possible blocks, and independent of each other.
 
-    A stream is known by its label, as it may return when its slot has long been another's. Labels of `MOST_QUIET` and
-    more share as many places; what two streams bring together is a piece too.
+    A stream is identified by its label, because it may return after its slot has been reused. Labels from `MOST_QUIET`
+    on are hashed to `MOST_QUIET` indices; the sum of two streams with the same index is a valid segment too.
     """
 
-    ended: Segments  # of evaluators that were merged into this one
-    index: Integers  # (S,) of the labels
+    ended: Segments  # of merged evaluators
+    index: Integers  # (S,) hashed labels
     sum: Floats  # (S, p)
     length: Integers  # (S,)
 
     def verify(self) -> None:
-        """Refuse sums of other scores."""
+        """Raise for shapes that do not fit, and for duplicate indices."""
         shapes(self, {"ended.sums": "m p", "index": "S", "sum": "S p", "length": "S"})
         bounds(self, {"length": COUNT, "index": (0, MOST_QUIET - 1)})
-        demand(len(np.unique(self.index)) == len(self.index), "an index of whole streams is there twice")
+        demand(len(np.unique(self.index)) == len(self.index), "Wholes.index contains an index twice")
 
     @classmethod
     def empty(cls, p: int) -> Wholes:
@@ -123,22 +123,22 @@ class Wholes(InPlace):
         return cls(ended, none, np.zeros((0, ended.sums.shape[1])), none)
 
     def add(self, scores: Vectors, clock: Clock) -> None:
-        """Take in scores (T, p), or with (T, m) entries, one after the other: no sum depends on how they are cut."""
+        """Add scores, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
         row, p = self._rows(clock.stream), self.sum.shape[1]
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
         one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
         running = (self.length > 0).astype(np.int64)
-        engine.sum_episodes(index, value, row, one, never, self.sum, running, np.empty((2, p)), 0)
+        engine.active().sum_episodes(index, value, row, one, never, self.sum, running, np.empty((2, p)), 0)
         self.length = self.length + np.bincount(row, minlength=len(self.length))
 
     def _rows(self, label: Integers) -> Integers:
-        """Find the row of each label, and add those that are new in the order in which they come."""
+        """Find the row of each label; append rows for new labels in order of arrival."""
         if len(label) > 1 and (label == label[0]).all():
             return np.repeat(self._rows(label[:1]), len(label))
         mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
         index = np.where(label < MOST_QUIET, label, mixed)
-        places, first = np.unique(index, return_index=True)
-        new = places[np.argsort(first)]
+        distinct, first = np.unique(index, return_index=True)
+        new = distinct[np.argsort(first)]
         new = new[~np.isin(new, self.index)]
         if len(new):
             self.index = np.concatenate([self.index, new])
@@ -148,7 +148,7 @@ class Wholes(InPlace):
         return order[np.searchsorted(self.index, index, sorter=order)]
 
     def pieces(self) -> Segments:
-        """Return all of them, those that run as they are now."""
+        """Return all segments, including the current sums of running streams."""
         running = Segments(self.sum, self.length.astype(np.float64))
         return Segments.joined([self.ended, running], most=len(self.ended.length) + len(self.length))
 
@@ -157,6 +157,6 @@ class Wholes(InPlace):
         return Wholes(self.ended.shifted(drift), self.index, self.sum + self.length[:, None] * drift, self.length)
 
     def widened(self, more: int) -> Wholes:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         wider = lengthened(self.sum, self.sum.shape[1] + more)
         return Wholes(self.ended.widened(more), self.index, wider, self.length)

@@ -1,8 +1,8 @@
-r"""Dyadic blocks of sparse scores: short blocks by their few entries, long ones as vectors.
+r"""Batch means of sparse scores: short dyadic blocks entry by entry, long ones as dense vectors.
 
-A one-hot score has one non-zero. A block of 2^j rows has at most 2^j, and its outer product 4^j, however large the
-table is. Up to the level where blocks are no longer sparse, entries are added one by one (compiled); from there on sums
-of 2^j rows go through the dense `Cascade`.
+A one-hot score has one non-zero entry. A block of 2^j rows has at most 2^j, and its outer product 4^j, for a table of
+any size. Up to the level where blocks are no longer sparse, entries are added one by one (compiled); above it, sums of
+2^j rows go through the dense `Cascade`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from inferl.variance.batch_means import Cascade, Moments
 
 __all__ = ["SparseCascade"]
 
-DENSE = 8  # a block with more than one entry in `DENSE` parameters is treated as a vector
+DENSE = 8  # a block with more than one entry per `DENSE` parameters is stored as a dense vector
 
 
 @dataclass(eq=False)
 class SparseCascade(InPlace):
-    """Dyadic blocks along each stream, of scores with `m` entries a row."""
+    """Dyadic blocks along each stream, of scores with `m` entries per row."""
 
-    short: Moments  # levels 0 .. L - 1, of blocks of fewer than 2^L rows; nothing waits here
+    short: Moments  # levels 0 .. L - 1, of blocks of fewer than 2^L rows; never buffered
     long: Cascade  # levels L, L + 1, ...
     index: Integers  # (S, 2^L, m) entries of the rows since the last block of 2^L rows closed
     value: Floats  # (S, 2^L, m)
-    rows: Integers  # (S,) how many there are
+    rows: Integers  # (S,) number of these rows
 
     def verify(self) -> None:
-        """Refuse entries outside the parameters, and more rows than a block has."""
+        """Raise for indices outside the parameters, and for more rows than a block has."""
         shared = {"short.gathered": "L 0 p", "long.moments.total": "J p"}
         sizes = shapes(self, {**shared, "index": "S T m", "value": "S T m", "rows": "S"})
         demand(
@@ -66,14 +66,14 @@ class SparseCascade(InPlace):
         return SparseCascade.empty(n_levels, self.short.total.shape[1], self.index.shape[2])
 
     def add(self, scores: Sparse, clock: Clock) -> None:
-        """Take in scores with (T, m) entries."""
+        """Add scores with (T, m) entries."""
         new = int(clock.slot.max(initial=-1)) + 1 - len(self.rows)
         if new > 0:
             more = np.zeros((new, *self.index.shape[1:]))
             self.index = np.concatenate([self.index, more.astype(np.int64)])
             self.value = np.concatenate([self.value, more])
             self.rows = np.concatenate([self.rows, np.zeros(new, np.int64)])
-        sums, closed_by = engine.add_entries(
+        sums, closed_by = engine.active().add_entries(
             scores.index,
             scores.value,
             clock.slot,
@@ -89,5 +89,5 @@ class SparseCascade(InPlace):
             self.long.add(sums, clock.slot[closed_by])
 
     def widened(self, more: int) -> SparseCascade:
-        """Add room for more parameters."""
+        """Add capacity for more parameters."""
         return SparseCascade(self.short.widened(more), self.long.widened(more), self.index, self.value, self.rows)
