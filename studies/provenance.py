@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["command_line", "commit", "provenance", "versions"]
+__all__ = ["command_line", "commit", "origin", "provenance", "short", "software"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("inferl", "numpy", "scipy")
@@ -51,16 +51,35 @@ def provenance(seed: int | None, command: str | None = None, packages: Sequence[
     }
 
 
-def versions(made: dict[str, Any]) -> dict[str, str]:
-    """Versions that a result names. Results of the first studies of validity have them among the other fields.
+def origin(made: dict[str, Any]) -> str:
+    """Command, seed and commit of a result, for a page.
 
-    >>> versions({"command": "python -m studies.validity.trust", "inferl": "0.1.0", "python": "3.11.7"})
-    {'inferl': '0.1.0'}
-    >>> versions({"versions": {"inferl": "0.1.0", "jax": None}})
-    {'inferl': '0.1.0'}
+    >>> origin({"command": "python -m studies.validity.trust", "seed": 1, "commit": "0123456789abcdef"})
+    '`python -m studies.validity.trust`, seed 1, commit 0123456789ab'
     """
-    named = made["versions"] if "versions" in made else {name: made.get(name) for name in PACKAGES}
-    return {name: number for name, number in named.items() if number}
+    return f"`{made['command']}`, seed {made['seed']}, commit {short(made['commit'])}"
+
+
+def software(made: dict[str, Any]) -> str:
+    """Versions that a result names, for a page; the first studies of validity have them among the other fields.
+
+    >>> software({"python": "3.11.7", "versions": {"inferl": "0.1.0", "jax": None}})
+    'Python 3.11.7, inferl 0.1.0'
+    >>> software({"python": "3.11.7", "inferl": "0.1.0", "numpy": "2.4.6", "scipy": "1.17.1"})
+    'Python 3.11.7, inferl 0.1.0, numpy 2.4.6, scipy 1.17.1'
+    """
+    versions = made["versions"] if "versions" in made else {name: made[name] for name in PACKAGES}
+    return ", ".join(f"{name} {number}" for name, number in {"Python": made["python"], **versions}.items() if number)
+
+
+def short(commit: str) -> str:
+    """Twelve digits of a commit, and whether the source had been changed since.
+
+    >>> short("0123456789abcdef"), short("0123456789abcdef+changes")
+    ('0123456789ab', '0123456789ab+changes')
+    """
+    head, plus, mark = commit.partition("+")
+    return head[:12] + plus + mark
 
 
 def command_line() -> str:

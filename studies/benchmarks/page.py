@@ -9,6 +9,8 @@ from typing import Any
 
 from inferl.errors import DataError
 from studies.benchmarks.engine import FORMAT
+from studies.markdown import listed, table
+from studies.provenance import software
 
 __all__ = ["in_short", "read", "rendered", "update_page"]
 
@@ -89,33 +91,28 @@ def in_short(results: dict[str, Any]) -> str:
     rows = []
     for shape in results["shapes"]:
         if shape["replicas"] == 200 and not shape["name"].startswith("GTD2"):
-            table = f"a table of {shape['features']} states"
-            name = table if shape["name"].startswith("one-hot") else str(shape["features"])
+            states = f"a table of {shape['features']} states"
+            name = states if shape["name"].startswith("one-hot") else str(shape["features"])
             over = [_times(shape["over"].get(rival), 2) for rival in ("step", "jax", "naive")]
             rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over])
     head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop"]
     return f"""The default, the value of the starts by least squares with all its checks, processes
-{_listed(rates)} transitions per second with
-{_listed(features)} features, on one thread of a machine with {results["machine"]["cores"]} cores.
+{listed(rates)} transitions per second with
+{listed(features)} features, on one thread of a machine with {results["machine"]["cores"]} cores.
 
 The table is for the online bootstrap with 200 replicas, without the least-squares sums that its checks need (they cost
 as much again, or several times as much). It is compared with the same algorithm in NumPy (vectorised over replicas), in
 JAX (a compiled scan) and as printed in the paper (a loop over replicas):
 
-{_table(head, rows, numbers=True)}"""
-
-
-def _listed(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+{table(head, rows)}"""
 
 
 def _machine(results: dict[str, Any]) -> str:
     machine = results["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items() if number)
     return (
         f"Measured {machine['date']} on {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
-        f"kernel {machine['kernel']}; Python {machine['python']}, {versions}, BLAS {machine['blas']}; "
-        f"commit {machine['commit'] or 'unknown'}, command `{machine['command']}`."
+        f"kernel {machine['kernel']}; {software(machine)}, BLAS {machine['blas']}; "
+        f"commit {machine['commit']}, command `{machine['command']}`."
     )
 
 
@@ -134,7 +131,8 @@ def _speeds(results: dict[str, Any]) -> str:
     for value in results["value"]:
         rate = _count(value["transitions per second"]["inferl"])
         rows.append([f"{value['name']} (with its checks)", rate, *[""] * 8])
-    return _table([*head, *others.values()], rows)
+    head += others.values()
+    return table(head, rows, text=head)
 
 
 def _verdicts(results: dict[str, Any]) -> str:
@@ -147,8 +145,8 @@ def _verdicts(results: dict[str, Any]) -> str:
     memory = results["memory"]
     grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
     growth = f"Memory growth from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
-    table = _table(["", "measured", "goal", ""], rows)
-    return f"## Goals and results\n\n{count}\n\n{table}\n\n{growth}"
+    head = ["", "measured", "goal", ""]
+    return f"## Goals and results\n\n{count}\n\n{table(head, rows, text=head)}\n\n{growth}"
 
 
 def _out_of_reach(results: dict[str, Any]) -> str:
@@ -160,11 +158,6 @@ def _out_of_reach(results: dict[str, Any]) -> str:
     ]
     words = "These speedups over the step could not be reached on this machine, even at 100 % of the peak"
     return f" {words}: {'; '.join(found)}." if found else ""
-
-
-def _table(head: list[str], rows: list[list[str]], numbers: bool = False) -> str:
-    lines = [head, ["---", *["---:" if numbers else "---"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _count(number: float, digits: int = 3) -> str:

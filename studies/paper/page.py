@@ -12,22 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from studies.markdown import count, percent, table
 from studies.paper import pong_page, sepsis_page
 from studies.paper.drawing import draw
 from studies.paper.machinery import Result
 from studies.paper.summaries import LEVEL, select, slope
-from studies.paper.tables import Columns
-from studies.paper.tables import by_length as _by_length
-from studies.paper.tables import count as _count
-from studies.paper.tables import coverage as _coverage
-from studies.paper.tables import criteria_table as _criteria
-from studies.paper.tables import filled as _filled
-from studies.paper.tables import line as _line
-from studies.paper.tables import made_by as _made_by
-from studies.paper.tables import meets as _meets
-from studies.paper.tables import percent as _percent
-from studies.paper.tables import table as _table
-from studies.paper.tables import wide as _wide
+from studies.paper.tables import by_length, coverage, criteria_table, filled, line, made_by, meets, table_by, wide
 from studies.paper.words import FROZENLAKE, HEAD, RANDOM_MDP
 
 __all__ = ["criteria", "page"]
@@ -67,22 +57,22 @@ def criteria(content: dict[str, Any]) -> list[Result]:
         nominal = [("GTD2", 10_000), ("TDC", 10_000), ("least squares", 1_000)]
         cost = content["cost"]["GTD2"]
     lines = [
-        _line(f"coverage of {method} at {_count(cell['length'])}", "meets 93 to 97 %", _wide(cell), _meets(cell))
+        line(f"coverage of {method} at {count(cell['length'])}", "meets 93 to 97 %", wide(cell), meets(cell))
         for method, first in nominal
         for cell in select(content["coverage"], method)
         if cell["length"] >= first
     ]
     once, hundred = cost["offline_over_online_once"], cost["offline_over_online_100"]
     online, offline = cost["memory"]["online"], cost["memory"]["offline"]
-    lines.append(_line("offline / online time, one report", "at least 2", f"{once:g}", once >= 2))
-    lines.append(_line("offline / online time, 100 reports", "at least 100", f"{hundred:g}", hundred >= 100))
+    lines.append(line("offline / online time, one report", "at least 2", f"{once:g}", once >= 2))
+    lines.append(line("offline / online time, 100 reports", "at least 100", f"{hundred:g}", hundred >= 100))
     grown = f"online x {online[-1] / online[0]:.2f}, offline + {(offline[-1] - offline[0]) / 1e6:.0f} MB"
     flat = online[-1] < 1.2 * online[0] and offline[-1] > 1.2 * offline[0]
-    lines.append(_line("memory over a stream 10 times as long", "online flat, offline grows", grown, flat))
+    lines.append(line("memory over a stream 10 times as long", "online flat, offline grows", grown, flat))
     if "policy" in content:
         share = content["policy"]["share"]
         lines.append(
-            _line("value of the learned policy over the best", "at least 98 %", _percent(share), share >= 0.98)
+            line("value of the learned policy over the best", "at least 98 %", percent(share, 2), share >= 0.98)
         )
     return lines
 
@@ -97,7 +87,7 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
     facts = {
         "value": f"{policy['value']:.5f}",
         "best": f"{policy['optimal_value']:.5f}",
-        "share": _percent(policy["share"]),
+        "share": percent(policy["share"], 2),
         "fixed_point": f"{content['features']['truth']:.4f}",
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
@@ -117,22 +107,22 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
         **_bias_facts(content),
     }
     tables = {
-        "criteria": _criteria(criteria(content)),
-        "coverage_table": _by_length(
+        "criteria": criteria_table(criteria(content)),
+        "coverage_table": by_length(
             cells, [printed, "law alone", "bootstrap", "least squares", "offline bootstrap"], lengths
         ),
         "kinds_table": _kinds(cells, ["bootstrap", "law alone"], lengths),
-        "sensitivity_table": _by_length(
+        "sensitivity_table": by_length(
             content["sensitivity"], list(dict.fromkeys(cell["method"] for cell in content["sensitivity"])), lengths
         ),
-        "features_table": _by_length(
+        "features_table": by_length(
             content["random_features"],
             list(dict.fromkeys(cell["method"] for cell in content["random_features"])),
             lengths,
         ),
-        "made_by": _made_by(content),
+        "made_by": made_by(content),
     }
-    yield _filled(FROZENLAKE, facts | tables)
+    yield filled(FROZENLAKE, facts | tables)
 
 
 def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
@@ -143,17 +133,17 @@ def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
         **_cost_facts(cost["GTD2"]),
-        "criteria": _criteria(criteria(content)),
-        "coverage_table": _by_length(
+        "criteria": criteria_table(criteria(content)),
+        "coverage_table": by_length(
             cells, [name for name in names if "printed" not in name and "alone" not in name], steps
         ),
-        "errata_table": _by_length(cells, [name for name in names if "printed" in name or "alone" in name], steps),
+        "errata_table": by_length(cells, [name for name in names if "printed" in name or "alone" in name], steps),
         "kinds_table": _kinds(cells, ["GTD2", "TDC", "GTD"], steps),
         "widths_table": _widths(cells, [name for name in names if "alone" not in name and "own" not in name], steps),
         "cost_table": _cost_table(cost),
-        "made_by": _made_by(content),
+        "made_by": made_by(content),
     }
-    yield _filled(RANDOM_MDP, facts)
+    yield filled(RANDOM_MDP, facts)
 
 
 def _cost_facts(cost: Result) -> dict[str, str]:
@@ -165,10 +155,10 @@ def _cost_facts(cost: Result) -> dict[str, str]:
         "offline_seconds": f"{seconds['offline_once']:.1f}",
         "online_100_seconds": f"{seconds['online_100']:.2f}",
         "offline_100_seconds": f"{seconds['offline_100']:.0f}",
-        "cost_steps": _count(cost["steps"]),
+        "cost_steps": count(cost["steps"]),
         "online_memory": " / ".join(f"{peak / 1e6:.2f}" for peak in memory["online"]),
         "offline_memory": " / ".join(f"{peak / 1e6:.1f}" for peak in memory["offline"]),
-        "memory_steps": " / ".join(map(_count, memory["steps"])),
+        "memory_steps": " / ".join(map(count, memory["steps"])),
     }
 
 
@@ -196,18 +186,12 @@ def _kinds(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[in
         for method in methods
         for kind in ("percentile", "basic", "normal")
     ]
-    columns: Columns = {"method": lambda row: row["method"], "interval": lambda row: row["interval"]}
-    for n in lengths:
-        columns[_count(n)] = lambda row, n=n: _coverage(row[n]) if n in row else "-"  # type: ignore[misc]
-    return _table(rows, columns)
+    return table_by(rows, ["method", "interval"], lengths, coverage)
 
 
 def _widths(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
     rows = [{cell["length"]: cell for cell in select(cells, method)} | {"method": method} for method in methods]
-    columns: Columns = {"method": lambda row: row["method"]}
-    for n in lengths:
-        columns[_count(n)] = lambda row, n=n: f"{row[n]['width_over_oracle']:.2f}" if n in row else "-"  # type: ignore[misc]
-    return _table(rows, columns)
+    return table_by(rows, ["method"], lengths, lambda cell: f"{cell['width_over_oracle']:.2f}")
 
 
 def _cost_table(cost: Result) -> str:
@@ -217,14 +201,13 @@ def _cost_table(cost: Result) -> str:
             seconds = found["seconds"]["once" if key == "peak" else f"{key}_once"]
             steps, peaks = found["memory"]["steps"], found["memory"][key]
             label = name if key == "peak" else f"{name} {key}"
-            row = {"method": label, "steps": _count(found["steps"]), "seconds for one report": f"{seconds:.3g}"}
+            row = {"method": label, "steps": count(found["steps"]), "seconds for one report": f"{seconds:.3g}"}
             rows.append(
                 row
                 | {"peak memory, MB, at a tenth of them": f"{peaks[0] / 1e6:.1f}", "at all": f"{peaks[-1] / 1e6:.1f}"}
             )
             assert steps[-1] == found["steps"]
-    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
-    return _table(rows, columns)
+    return table(list(rows[0]), [row.values() for row in rows])
 
 
 def _late_slope(row: Result) -> float:

@@ -7,9 +7,10 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
+from studies.markdown import Columns, count, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
-from studies.paper.tables import Columns, count, criteria_table, filled, line, made_by, table
+from studies.paper.tables import criteria_table, filled, line, made_by
 
 __all__ = ["criteria", "lines", "section"]
 
@@ -211,7 +212,7 @@ def _games(content: dict[str, Any]) -> str:
         "units never active": lambda row: str(row["dead"]),
         "effective rank": lambda row: f"{row['effective_rank']:.1f}",
     }
-    return table(rows, columns)
+    return table_of(rows, columns)
 
 
 def _policies(content: dict[str, Any]) -> str:
@@ -290,8 +291,7 @@ def _ratio(one: Result, other: Result) -> str:
 
 
 def _plain(rows: list[Result]) -> str:
-    columns: Columns = {name: lambda row, name=name: row[name] for name in rows[0]}  # type: ignore[misc]
-    return table(rows, columns)
+    return table(list(rows[0]), [row.values() for row in rows])
 
 
 def _shown(row: Result) -> str:

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from studies.markdown import Columns, count, percent, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.summaries import given, select
-from studies.paper.tables import (
-    Columns,
-    by_length,
-    count,
-    coverage,
-    criteria_table,
-    filled,
-    line,
-    made_by,
-    meets,
-    percent,
-    table,
-    wide,
-)
+from studies.paper.tables import by_length, coverage, criteria_table, filled, line, made_by, meets, table_by, wide
 
 __all__ = ["criteria", "section"]
 
@@ -142,7 +130,7 @@ records) as a `FiniteMDP`, from the installed package `icu-sepsis` or from the p
 def criteria(content: dict[str, Any]) -> list[Result]:
     """What had to come out, and whether it did."""
     share = content["policy"]["share"]
-    found = [line("value of the learned policy over the best", "at least 98 %", percent(share), share >= 0.98)]
+    found = [line("value of the learned policy over the best", "at least 98 %", percent(share, 2), share >= 0.98)]
     curves = content["curves"]["median"]
     for label in FEATURES:
         own = curves[f"GTD2, {label}"]
@@ -169,7 +157,7 @@ def section(content: dict[str, Any]) -> Iterable[str]:
     facts = {
         "value": f"{policy['value']:.4f}",
         "best": f"{policy['optimal_value']:.4f}",
-        "share": percent(policy["share"]),
+        "share": percent(policy["share"], 2),
         "behaviour_value": f"{policy['behaviour_value']:.4f}",
         "gain": f"{policy['value'] - policy['behaviour_value']:.4f}",
         "mean_length": f"{policy['mean_length']:.1f}",
@@ -223,10 +211,7 @@ def _refused(cells: Sequence[Result], names: Mapping[str, str], lengths: Sequenc
             return f"none in {cell['lost']} of {cell['repeats']}"
         return coverage(given(cell)) + (f", none in {cell['lost']}" if cell["lost"] else "")
 
-    columns: Columns = {"method": lambda row: row["method"]}
-    for n in lengths:
-        columns[count(n)] = lambda row, n=n: show(row[n])  # type: ignore[misc]
-    return table(rows, columns)
+    return table_by(rows, ["method"], lengths, show)
 
 
 def _errors(cells: Sequence[Result], methods: Sequence[str]) -> str:
@@ -240,7 +225,7 @@ def _errors(cells: Sequence[Result], methods: Sequence[str]) -> str:
         "median standard error": lambda row: f"{_error(row):.4f}",
         "standard error / spread": lambda row: f"{_error(row) / row['spread']:.2f}",
     }
-    return table([row for row in rows if row["median_width"]], columns)
+    return table_of([row for row in rows if row["median_width"]], columns)
 
 
 def _error(cell: Result) -> float:
@@ -251,22 +236,14 @@ def _ends(content: dict[str, Any]) -> str:
     """MSPBE and widths at the first and the last mark."""
     curves = content["curves"]
     first, last = curves["episodes"][0], curves["episodes"][-1]
+    shown = {"exact": "MSPBE", "estimated": "estimated", "percentile": "percentile width", "normal": "normal width"}
     rows = []
     for label in FEATURES:
         for method in ("GTD2", "TDC", "GTD2, rule of thumb", "least squares"):
             own = curves["median"][f"{method}, {label}"]
-            rows.append({"method": f"{method}, {label}"} | own)
-    columns: Columns = {"method": lambda row: row["method"]}
-    for name, key in (
-        ("MSPBE", "exact"),
-        ("estimated", "estimated"),
-        ("percentile width", "percentile"),
-        ("normal width", "normal"),
-    ):
-        columns[f"{name}, {count(first)} → {count(last)}"] = lambda row, key=key: (  # type: ignore[misc]
-            f"{_brief(row[key][0])} → {_brief(row[key][-1])}" if key in row else "-"
-        )
-    return table(rows, columns)
+            ends = [f"{_brief(own[key][0])} → {_brief(own[key][-1])}" if key in own else "-" for key in shown]
+            rows.append([f"{method}, {label}", *ends])
+    return table(["method", *(f"{name}, {count(first)} → {count(last)}" for name in shown.values())], rows)
 
 
 def _arrived(found: Sequence[Result], lengths: Sequence[int]) -> str:
@@ -274,23 +251,20 @@ def _arrived(found: Sequence[Result], lengths: Sequence[int]) -> str:
     rows: dict[str, Result] = {}
     for cell in found:
         rows.setdefault(cell["method"], {"method": cell["method"]})[cell["length"]] = cell
-    columns: Columns = {"method": lambda row: row["method"]}
-    for n in lengths:
-        columns[count(n)] = lambda row, n=n: (  # type: ignore[misc]
-            f"{row[n]['alarms']} of {row[n]['repeats']}; {row[n]['covered']} of {row[n]['passed']} covered"
-        )
-    return table(list(rows.values()), columns)
+
+    def show(cell: Result) -> str:
+        return f"{cell['alarms']} of {cell['repeats']}; {cell['covered']} of {cell['passed']} covered"
+
+    return table_by(list(rows.values()), ["method"], lengths, show)
 
 
 def _order(found: Result) -> str:
     """Mean errors at the end, from the path and in random order."""
-    rows = [{"method": f"{method}, {label}"} for label in FEATURES for method in ("GTD2", "TDC")]
-    columns: Columns = {"method": lambda row: row["method"]}
-    for order, shown in (("path", "as it came"), ("random", "in random order")):
-        columns[f"mean error, {shown}"] = lambda row, order=order: "{:+.4f} ± {:.4f}".format(  # type: ignore[misc]
-            *found[f"{row['method']}, {order}"]
-        )
-    return table(rows, columns)
+    rows = []
+    for method in (f"{name}, {label}" for label in FEATURES for name in ("GTD2", "TDC")):
+        errors = (found[f"{method}, {order}"] for order in ("path", "random"))
+        rows.append([method, *(f"{mean:+.4f} ± {error:.4f}" for mean, error in errors)])
+    return table(["method", "mean error, as it came", "mean error, in random order"], rows)
 
 
 def _brief(x: float) -> str:
@@ -302,21 +276,16 @@ def _coordinates(found: Sequence[Result], methods: Sequence[str], lengths: Seque
     rows = [
         {"method": method} | {cell["length"]: cell for cell in found if cell["method"] == method} for method in methods
     ]
-    columns: Columns = {"method": lambda row: row["method"]}
-    for n in lengths:
-        columns[count(n)] = lambda row, n=n: (  # type: ignore[misc]
-            f"{100 * row[n]['share']:.1f} ± {100 * row[n]['error']:.1f} (least {100 * row[n]['worst']:.0f})"
-            if n in row
-            else "-"
-        )
-    return table(rows, columns)
+
+    def show(cell: Result) -> str:
+        return f"{100 * cell['share']:.1f} ± {100 * cell['error']:.1f} (least {100 * cell['worst']:.0f})"
+
+    return table_by(rows, ["method"], lengths, show)
 
 
 def _states(content: dict[str, Any]) -> str:
     """What each kind of features says of the same states."""
     truths = content["truths"]
-    rows = [{"method": f"φ'θ*, {label}" if label != "table" else "V, exactly"} | own for label, own in truths.items()]
-    columns: Columns = {"method": lambda row: row["method"]}
-    for name in truths["table"]:
-        columns[name] = lambda row, name=name: f"{row[name]:.4f}"  # type: ignore[misc]
-    return table(rows, columns)
+    names = {label: f"φ'θ*, {label}" for label in truths} | {"table": "V, exactly"}
+    rows = [[names[label], *(f"{own[state]:.4f}" for state in truths["table"])] for label, own in truths.items()]
+    return table(["method", *truths["table"]], rows)

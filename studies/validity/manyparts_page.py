@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from studies.validity.trust_page import Cell, made, percent, spaced, table
+from studies.markdown import count, percent, share, table_of, yes
+from studies.validity.trust_page import Cell, made
 
 WORDS = """\
 ## Many streams, and parts that were merged
@@ -27,18 +28,18 @@ def sections(content: dict[str, Any]) -> Iterable[str]:
     """Words, and a line for each problem and number of streams."""
     cells: list[Cell] = content["cells"]
     yield WORDS.format(met=sum(cell["met"] for cell in cells), cells=len(cells))
-    yield table(
+    yield table_of(
         cells,
         {
             "problem": lambda c: c["problem"],
-            "streams": lambda c: f"{c['streams']} x {spaced(c['steps'])}",
+            "streams": lambda c: f"{c['streams']} x {count(c['steps'])}",
             "method": lambda c: c["way"],
             "relaxation times": lambda c: f"{c['relaxation_times']:.0f}",
             "covered": held,
             "width": lambda c: f"{c['width']:.2f}",
             "a check fired": lambda c: percent(c["fired"]),
             "in misses": lambda c: percent(c["told"]),
-            "met": lambda c: "yes" if c["met"] else "**no**",
+            "met": lambda c: yes(c["met"]),
         },
     )
     failing = [f"{c['problem']}, {c['streams']} {c['way']}" for c in cells if not c["met"]]
@@ -49,5 +50,4 @@ def sections(content: dict[str, Any]) -> Iterable[str]:
 
 def held(cell: Cell) -> str:
     """Coverage with its 99.9 % binomial interval."""
-    low, high = cell["binomial_99.9"]
-    return f"{percent(cell['held'] / cell['runs'])} [{100 * low:.1f}, {100 * high:.1f}]"
+    return share(cell["held"] / cell["runs"], cell["binomial_99.9"])

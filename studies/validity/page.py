@@ -6,10 +6,13 @@ python -m studies.validity.page
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from studies.markdown import Columns, count, percent, table_of, yes
+from studies.markdown import share as interval_of
+from studies.provenance import origin, software
 from studies.validity import manyparts_page, trust_page, value_page
 
 RESULTS = Path(__file__).parent / "results"
@@ -18,7 +21,6 @@ README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- coverage: written by studies.validity.page -->", "<!-- end of coverage -->"
 
 Cell = dict[str, Any]
-Columns = dict[str, Callable[[Cell], str]]
 
 HEAD = """\
 # Where an interval can be trusted
@@ -147,7 +149,7 @@ def page(results: Path = RESULTS) -> str:
         path = results / f"{name}.json"
         if path.exists():
             parts += sections(json.loads(path.read_text()))
-    return "\n".join(parts)
+    return "\n".join(f"{part.rstrip()}\n" for part in parts)
 
 
 def spine_sections(content: dict[str, Any]) -> Iterable[str]:
@@ -162,7 +164,7 @@ def spine_sections(content: dict[str, Any]) -> Iterable[str]:
             "median width": lambda cell: short(cell["median_width"]),
         }
         yield f"### {environment}\n"
-        yield table([cell for cell in content["cells"] if cell["environment"] == environment], columns)
+        yield table_of([cell for cell in content["cells"] if cell["environment"] == environment], columns)
     yield made_by(content)
 
 
@@ -180,9 +182,9 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "what": lambda line: line["what"],
         "wanted": wanted,
         "found": found,
-        "met": lambda line: "yes" if line["met"] else "**no**",
+        "met": lambda line: yes(line["met"]),
     }
-    yield table(content["criteria"], columns)
+    yield table_of(content["criteria"], columns)
     yield from (REASONS[line["what"]] for line in content["criteria"] if not line["met"] and line["what"] in REASONS)
 
     yield DEPENDENCE
@@ -196,7 +198,7 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "quiet runs": quiet,
     }
     by_step = ("bootstrap", "bootstrap, initial 100")
-    yield table([c for c in cells if c["environment"] != "FrozenLake" and c["method"] in by_step], columns)
+    yield table_of([c for c in cells if c["environment"] != "FrozenLake" and c["method"] in by_step], columns)
 
     yield CONVERGENCE
     columns = {
@@ -206,7 +208,7 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "median gap, in standard errors": lambda cell: median_value(cell["checks"]["convergence"]),
         "covered": lambda cell: coverage(default(cell)),
     }
-    yield table([c for c in cells if c["environment"] == "FrozenLake" and c["method"] != "least squares"], columns)
+    yield table_of([c for c in cells if c["environment"] == "FrozenLake" and c["method"] != "least squares"], columns)
 
     yield BLOCKS
     columns = {
@@ -221,7 +223,7 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "limit": lambda cell: short(cell["limit_standard_error"]),
         "quiet runs": quiet,
     }
-    yield table([cell for cell in cells if cell["environment"] == "ring"], columns)
+    yield table_of([cell for cell in cells if cell["environment"] == "ring"], columns)
 
     yield MERGED
     columns = {
@@ -235,7 +237,7 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "one stream covers": lambda merge: share(merge["covered_whole"]),
         "merged covers": lambda merge: share(merge["covered_merged"]),
     }
-    yield table(content["merges"], columns)
+    yield table_of(content["merges"], columns)
 
     yield TRUSTED
     columns = {
@@ -246,47 +248,26 @@ def method_sections(content: dict[str, Any]) -> Iterable[str]:
         "covered": lambda cell: coverage(default(cell)),
     }
     columns |= {name: alarm(name) for name in cells[0]["checks"]}
-    yield table([cell for cell in cells if cell["trusted"]], columns)
+    yield table_of([cell for cell in cells if cell["trusted"]], columns)
     yield made_by(content)
-
-
-def table(cells: Iterable[Cell], columns: Columns) -> str:
-    """A Markdown table with a row for each cell."""
-    words = ("problem", "method", "target", "interval", "what", "met")
-    rule = ["---" if name in words else "---:" for name in columns]
-    rows = [[show(cell) for show in columns.values()] for cell in cells]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [list(columns), rule, *rows])
 
 
 def made_by(content: dict[str, Any]) -> str:
     made = content["provenance"]
-    versions = ", ".join(f"{name} {made[name]}" for name in ("inferl", "python", "numpy", "scipy"))
-    lines = [
-        f"Made by `{made['command']}`, seed {made['seed']}, commit {made['commit'][:12]}, {versions}. Settings:",
-        "",
-    ]
-    lines += [f"- {name}: `{setting}`" for name, setting in content["settings"].items()]
-    return "\n".join(lines) + "\n"
+    settings = "".join(f"- {name}: `{setting}`\n" for name, setting in content["settings"].items())
+    return f"Made by {origin(made)}, {software(made)}. Settings:\n\n{settings}"
 
 
 def length(cell: Cell) -> str:
-    return f"{cell['length']:,}"
-
-
-def percent(x: float | None) -> str:
-    return "-" if x is None else f"{100 * x:.1f} %"
-
-
-def with_interval(x: float, bounds: Sequence[float]) -> str:
-    return f"{percent(x)} [{100 * bounds[0]:.1f}, {100 * bounds[1]:.1f}]"
+    return count(cell["length"])
 
 
 def coverage(cell: Cell) -> str:
-    return with_interval(cell["coverage"], cell["binomial_95"])
+    return interval_of(cell["coverage"], cell["binomial_95"])
 
 
 def share(cell: Cell) -> str:
-    return with_interval(cell["share"], cell["binomial_95"])
+    return interval_of(cell["share"], cell["binomial_95"])
 
 
 def default(cell: Cell) -> Cell:
@@ -342,7 +323,7 @@ def with_coverage(readme: str, content: dict[str, Any]) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"README.md has no place for the counts: lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{value_page.for_readme(content)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{value_page.for_readme(content)}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

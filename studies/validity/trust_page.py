@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from textwrap import fill as fill_text
 from typing import Any
 
 import numpy as np
+
+from studies.markdown import Columns, count, percent, table, table_of, yes
+from studies.markdown import share as interval_of
+from studies.provenance import origin, short, software
 
 Cell = dict[str, Any]
 
@@ -201,12 +205,12 @@ def sections(
         yield closer_table(closer)
     yield DEFAULT
     default = [cell for cell in content["cells"] if cell["method"] == "least squares"]
-    yield table(
+    yield table_of(
         default,
         {
             "problem": lambda c: c["problem"],
             "target": lambda c: c["target"],
-            "steps": lambda c: spaced(c["length"]),
+            "steps": lambda c: count(c["length"]),
             "relaxation times": lambda c: f"{c['relaxation_times']:.0f}",
             "covered": lambda c: share(c["coverage"]),
             "true variance": lambda c: "-" if np.isnan(c["width"]) else percent(c["oracle"]["share"]),
@@ -223,43 +227,42 @@ def sections(
     yield rules_table(rules)
     yield LESSONS
     yield ANYTIME
-    yield table(
+    yield table_of(
         [cell for cell in content["anytime"] if cell["kind"] == "anytime"],
         {
             "problem": lambda c: c["problem"],
             "method": lambda c: c["method"],
             "target": lambda c: c["target"],
-            "t0": lambda c: spaced(c["from"]),
+            "t0": lambda c: count(c["from"]),
             "anytime misses": lambda c: share(c["missed"]),
             "pointwise misses": lambda c: share(beside(content["anytime"], c, "problem", "method", "target")["missed"]),
         },
     )
     yield DIFFERENCES
-    yield table(
+    yield table_of(
         content["differences"],
         {
             "data and method": lambda c: c["way"],
-            "steps": lambda c: spaced(c["length"]),
+            "steps": lambda c: count(c["length"]),
             "covered": lambda c: share(c["coverage"]),
             "median width": lambda c: f"{c['median_width']:.3g}",
         },
     )
     yield JOINT
-    yield table(
+    yield table_of(
         [cell for cell in content["bands"] if cell["kind"] == "simultaneous"],
         {
             "problem": lambda c: c["problem"],
             "method": lambda c: c["method"],
             "targets": lambda c: str(c["targets"]),
-            "steps": lambda c: spaced(c["length"]),
+            "steps": lambda c: count(c["length"]),
             "band misses": lambda c: share(c["missed"]),
             "pointwise misses": lambda c: share(beside(content["bands"], c, "problem", "method", "length")["missed"]),
         },
     )
     by, minutes = content["provenance"], content["cpu_seconds"] / 60
     yield (
-        f"Made by `{by['command']}`, seed {by['seed']}, commit {by['commit'][:12]}, inferl {by['inferl']}, "
-        f"python {by['python']}, numpy {by['numpy']}, scipy {by['scipy']}; {minutes:.0f} minutes of one core. "
+        f"Made by {origin(by)}, {software(by)}; {minutes:.0f} minutes of one core. "
         f"Bootstraps: `{content['settings']['bootstrap']}`, with other initial step sizes for each problem; blocks: "
         f"`{content['settings']['bootstrap, blocks']}`.{other_commits(content)}\n"
     )
@@ -270,7 +273,7 @@ def other_commits(content: dict[str, Any]) -> str:
     parts: dict[str, list[str]] = {}
     for part, own in content["commits"].items():
         for commit in own:
-            parts.setdefault(commit[:12], []).append(part)
+            parts.setdefault(short(commit), []).append(part)
     listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in sorted(parts.items()))
     kept = content["provenance"].get("kept")  # parts of a run before
     seed = f" ({', '.join(kept['parts'])} with seed {kept['seed']})" if kept else ""
@@ -310,7 +313,7 @@ def facts(content: dict[str, Any], rare: dict[str, Any]) -> dict[str, Any]:
         "above": max(off),
         "mean": float(np.mean(off)),
         "high": " and ".join(
-            f"{cell['problem']}, {cell['target']} at {spaced(cell['length'])} steps"
+            f"{cell['problem']}, {cell['target']} at {count(cell['length'])} steps"
             for cell, distance in zip(trusted, off, strict=True)
             if distance > 2 + 1e-7
         ),
@@ -326,8 +329,8 @@ def facts(content: dict[str, Any], rare: dict[str, Any]) -> dict[str, Any]:
 
 def criteria_table(lines: list[Cell]) -> str:
     """One row a limit, and under the table what does not meet it."""
-    rows = [f"| {line['what']} | {line['cells']} | {'yes' if line['met'] else '**no**'} |\n" for line in lines]
-    text = "| limit | cells | met |\n|---|---:|---|\n" + "".join(rows)
+    rows = [[line["what"], str(line["cells"]), yes(line["met"])] for line in lines]
+    text = table(["limit", "cells", "met"], rows, text=("limit", "met")) + "\n"
     for line in lines:
         if not line["met"]:
             text += f"\nNot met, {line['what']}:\n\n" + "".join(f"- {cell}\n" for cell in line["failing"])
@@ -336,8 +339,7 @@ def criteria_table(lines: list[Cell]) -> str:
 
 def made(content: dict[str, Any]) -> str:
     """Where a table comes from."""
-    by = content["provenance"]
-    return f"`{by['command']}`, seed {by['seed']}, commit {by['commit'][:12]}."
+    return f"{origin(content['provenance'])}."
 
 
 def verdicts(content: dict[str, Any]) -> dict[str, Any]:
@@ -360,30 +362,30 @@ def closer_table(content: dict[str, Any]) -> str:
     def points(x: dict[str, float]) -> str:
         return f"{100 * x['mean']:+.1f} ± {100 * x['error']:.1f}"
 
-    columns: dict[str, Callable[[Cell], str]] = {
+    columns: Columns = {
         "problem": lambda c: c["problem"],
         "target": lambda c: c["target"],
-        "steps": lambda c: spaced(c["length"]),
+        "steps": lambda c: count(c["length"]),
         "off, in the study": lambda c: f"{100 * c['before']:+.1f}",
-        "runs": lambda c: spaced(c["runs"]),
+        "runs": lambda c: count(c["runs"]),
         "covered": lambda c: percent(c["held"]),
         "off": lambda c: points(c["off"]),
         "at this length": lambda c: points(c["at this length"]),
     }
     rows = sorted(content["cells"], key=lambda c: -c["off"]["mean"])
-    return table(rows, columns) + "\n" + made(content) + "\n"
+    return table_of(rows, columns) + "\n\n" + made(content) + "\n"
 
 
 def series_table(content: dict[str, Any]) -> str:
     """A line a series and length."""
-    columns: dict[str, Callable[[Cell], str]] = {
+    columns: Columns = {
         "series": lambda c: c["series"],
-        "steps": lambda c: spaced(c["length"]),
+        "steps": lambda c: count(c["length"]),
         "covered": lambda c: share({"share": c["held"] / c["runs"], **c}),
         "width": lambda c: f"{c['width']:.2f}",
         "a check fired": lambda c: f"{c['fired_when_missed'] + c['fired_when_held']} of {c['runs']}",
     }
-    return table(content["cells"], columns) + "\n" + made(content) + "\n"
+    return table_of(content["cells"], columns) + "\n\n" + made(content) + "\n"
 
 
 def rules_table(content: dict[str, Any]) -> str:
@@ -392,7 +394,7 @@ def rules_table(content: dict[str, Any]) -> str:
     def points(x: float) -> str:
         return f"{100 * x:+.1f}"
 
-    columns: dict[str, Callable[[Cell], str]] = {
+    columns: Columns = {
         "rule": lambda c: f"**{c['rule']}**" if c["chosen"] else c["rule"],
         "off, lowest and highest": lambda c: f"{points(c['lowest'])}, {points(c['highest'])}",
         "in the mean": lambda c: points(c["mean"]),
@@ -401,19 +403,19 @@ def rules_table(content: dict[str, Any]) -> str:
         "one in forty": lambda c: f"{c['widest']:.2f}",
         "Baird's star at 1,000, 3,000, 10,000": lambda c: ", ".join(f"{100 * x:.1f}" for x in c["star"]) + " %",
     }
-    return table(content["rules"], columns) + f"\n{content['repeats']} runs a problem; {made(content)}\n"
+    return table_of(content["rules"], columns) + f"\n\n{content['repeats']} runs a problem; {made(content)}\n"
 
 
 def rare_table(content: dict[str, Any]) -> str:
     """A line a length and number of events, where there are runs."""
-    columns: dict[str, Callable[[Cell], str]] = {
-        "steps": lambda c: spaced(c["length"]),
+    columns: Columns = {
+        "steps": lambda c: count(c["length"]),
         "events": lambda c: f"{c['events']}{' or more' if c['or more'] else ''}",
         "runs": lambda c: str(c["runs"]),
         "held": lambda c: percent(c["held"] / c["runs"]),
         "a check fired": lambda c: percent(c["fired"] / c["runs"]),
     }
-    rewards: dict[str, Callable[[Cell], str]] = {
+    rewards: Columns = {
         "sizes": lambda c: c["sizes"],
         "decisive steps": lambda c: (
             f"{c['at least']} to {c['below']}" if c["below"] is not None else f"{c['at least']} and more"
@@ -421,16 +423,9 @@ def rare_table(content: dict[str, Any]) -> str:
         "runs": lambda c: str(c["runs"]),
         "held": lambda c: percent(c["held"] / c["runs"]),
     }
-    star = table([cell for cell in content["cells"] if cell["runs"]], columns)
-    sizes = table([cell for cell in content["rewards"] if cell["runs"]], rewards)
-    return "\n".join([star, REWARDS, sizes, f"Both by {made(content)}"]) + "\n"
-
-
-def table(cells: list[Cell], columns: dict[str, Callable[[Cell], str]]) -> str:
-    words = ("problem", "method", "target", "data and method", "rule", "sizes", "decisive steps", "series")
-    rule = ["---" if name in words else "---:" for name in columns]
-    rows = [[show(cell) for show in columns.values()] for cell in cells]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [list(columns), rule, *rows])
+    star = table_of([cell for cell in content["cells"] if cell["runs"]], columns)
+    sizes = table_of([cell for cell in content["rewards"] if cell["runs"]], rewards)
+    return "\n\n".join([star, REWARDS.rstrip(), sizes, f"Both by {made(content)}"])
 
 
 def beside(cells: list[Cell], cell: Cell, *keys: str) -> Cell:
@@ -438,21 +433,12 @@ def beside(cells: list[Cell], cell: Cell, *keys: str) -> Cell:
     return next(c for c in cells if c["kind"] == "normal" and all(c[key] == cell[key] for key in keys))
 
 
-def percent(x: float | None) -> str:
-    return "-" if x is None else f"{100 * x:.1f} %"
-
-
 def share(cell: Cell) -> str:
-    low, high = cell["binomial_95"]
-    return f"{percent(cell['share'])} [{100 * low:.1f}, {100 * high:.1f}]"
+    return interval_of(cell["share"], cell["binomial_95"])
 
 
 def counted(cell: Cell) -> str:
     return f"{cell['count']} of {cell['of']}"
-
-
-def spaced(n: int) -> str:
-    return f"{n:,}"
 
 
 def draw(content: dict[str, Any], path: Path) -> None:

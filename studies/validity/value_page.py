@@ -6,6 +6,9 @@ import re
 import textwrap
 from typing import Any
 
+from studies.markdown import percent, table
+from studies.provenance import origin
+
 Cell = dict[str, Any]
 
 HEAD = """\
@@ -63,9 +66,8 @@ def sections(content: dict[str, Any]) -> list[str]:
     for cell in content["cells"]:
         by_method.setdefault(cell["method"], {})[cell["problem"]] = cell
     head = wrapped(HEAD.format(**facts(by_method)))
-    made = f"Made by `{content['command']}`, seed {content['seed']}, commit {content['commit'][:12]}, "
-    made += f"{content['core_minutes']:.0f} core minutes.\n"
-    return [head, COLUMNS, table(by_method), made]
+    made = f"Made by {origin(content)}, {content['core_minutes']:.0f} core minutes."
+    return [head, COLUMNS, cells_table(by_method), made]
 
 
 def wrapped(text: str) -> str:
@@ -81,12 +83,12 @@ def for_readme(content: dict[str, Any]) -> str:
     by_method: dict[str, dict[str, Cell]] = {}
     for cell in content["cells"]:
         by_method.setdefault(cell["method"], {})[cell["problem"]] = cell
-    rows = [["problem: features", "inferl", "features alone (LSTD)", "returns alone"], ["---", "---:", "---:", "---:"]]
+    head, rows = ["problem: features", "inferl", "features alone (LSTD)", "returns alone"], []
     for name, words in README.items():
         returns = by_method["mean return"].get(name) or by_method["PDIS"].get(name)
         cells = (by_method["value"][name], by_method["fitted"][name], returns)
         rows.append([words, *("" if cell is None else f"{cell['coverage']:.3f}".lstrip("0") for cell in cells)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table(head, rows, text=head[:1])
 
 
 def facts(by_method: dict[str, dict[str, Cell]]) -> dict[str, Any]:
@@ -132,10 +134,10 @@ def holds(cell: Cell) -> bool:
     return bool(low <= 0.97 and high >= 0.93)
 
 
-def table(by_method: dict[str, dict[str, Cell]]) -> str:
+def cells_table(by_method: dict[str, dict[str, Cell]]) -> str:
     """A row a problem."""
     head = ["problem", "value", "told", "features alone", "as before", "mean return", "PDIS", "WPDIS", "alarm"]
-    rows = [head, ["---", *["---:"] * (len(head) - 1)]]
+    rows = []
     for name, cell in by_method["value"].items():
         misses = cell["repeats"] - cell["covered"]
         row = [name, shown(cell, bold=True), f"{cell['misses_told']} of {misses}" if misses else ""]
@@ -144,7 +146,7 @@ def table(by_method: dict[str, dict[str, Cell]]) -> str:
         ]
         alarm = by_method["fitted"][name]
         rows.append([*row, percent(alarm["features_alarm"] / alarm["repeats"])])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table(head, rows)
 
 
 def shown(cell: Cell | None, bold: bool = False) -> str:
@@ -153,7 +155,3 @@ def shown(cell: Cell | None, bold: bool = False) -> str:
     width = cell["median_width"]
     number = f"{100 * cell['coverage']:.1f}"
     return f"{f'**{number}**' if bold else number} ({'-' if width is None else f'{width:.3g}'})"
-
-
-def percent(x: float) -> str:
-    return f"{100 * x:.1f} %"

@@ -15,6 +15,7 @@ import numpy as np
 
 import inferl
 from inferl.data.arrays import Bools, Floats
+from studies.markdown import table
 from studies.validity import value_control as control
 from studies.validity import value_finite as finite
 from studies.validity.value_paths import Seed, ValueProblem, returns
@@ -116,10 +117,11 @@ def check(family: str, repeats: int, episodes: int) -> None:
         truth, error = float(short.mean()), float(short.std() / np.sqrt(episodes))
     away.append(departure(sums, counts, truth, error))
     assert max(map(abs, away)) < 4, (family, away)
+    rows = []
     for each in made.values():
         data = each.data([8, 0])
         begin_clock = perf_counter()
-        rows = [len(each.data([8, number])) for number in range(1, 6)]
+        lengths = [len(each.data([8, number])) for number in range(1, 6)]
         seconds = (perf_counter() - begin_clock) / 5
         again = each.data([8, 0])
         assert data.tabular == each.tabular
@@ -133,11 +135,10 @@ def check(family: str, repeats: int, episodes: int) -> None:
         assert np.array_equal(data.features[inside + 1], data.next_features[inside])
         known = "exact" if each.truth_error == 0 else f"{each.truth_error:.2g}"
         z = ", ".join(f"{a:+.1f}" for a in away)
-        print(
-            f"| {each.name} | {each.dimension} | {each.truth:.6g} | {known} | {z} | {seconds:.3f} | "
-            f"{np.mean(rows):,.0f} |",
-            flush=True,
-        )
+        row = [each.name, str(each.dimension), f"{each.truth:.6g}", known, z, f"{seconds:.3f}"]
+        rows.append([*row, f"{np.mean(lengths):,.0f}"])
+    head = ["problem", "dimension", "truth", "its error", "away, in standard errors", "seconds a repeat", "transitions"]
+    print(table(head, rows), flush=True)
 
 
 def main() -> None:
@@ -146,8 +147,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--episodes", type=int, default=200_000, help="fresh ones, where data are cut")
     options = parser.parse_args()
-    print("| problem | dimension | truth | its error | away, in standard errors | seconds a repeat | transitions |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
     for family in options.families:
         check(family, options.repeats, options.episodes)
 
