@@ -17,7 +17,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signature of a numerical function is hard to read with them
+autodoc_typehints = "none"  # they make the signatures of numerical functions hard to read
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

@@ -1,10 +1,10 @@
-"""A recursion of your own that is no linear equation: an interval for the 90% quantile of a stream, online.
+"""A nonlinear recursion of your own: an online interval for the 90% quantile of a stream.
 
 Run it with: python nonlinear_field.py
 
 A Field is any H(theta, step) whose mean is 0 at the answer. The bootstrap runs 200 perturbed copies of
-theta <- theta + alpha H(theta, step) and reads the interval off their spread. Least squares cannot help here, so no
-check compares the two: vary the step size and see that the answer stays.
+theta <- theta + alpha H(theta, step) and reads the interval off their spread. Least squares does not apply here, so no
+check can tell whether the recursion has converged: vary the step size and see whether the answer changes.
 """
 
 import numpy as np

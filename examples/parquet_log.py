@@ -1,6 +1,6 @@
-"""What would another policy have earned? From a log with propensities, in fixed memory.
+"""The value of a new policy from a log with propensities, in fixed memory.
 
-Run it with: python parquet_log.py [LOG]     (needs inferl[data]; without a log it makes one)
+Run it with: python parquet_log.py [LOG]     (needs inferl[data]; without LOG it simulates one)
 
 The same from a shell:
     inferl evaluate log.parquet --features one,load --episode session --order step \
@@ -18,12 +18,12 @@ import inferl
 
 
 def make_log(path, n=4_000):
-    """Write a log whose answer is known: sessions of up to six steps in a queue; the value is 2.282."""
+    """Simulate a log whose answer is known: sessions of up to six steps in a queue; the value is 2.282."""
     rng = np.random.default_rng(1)
     load, rows, alive = rng.integers(0, 4, n), [], np.ones(n, bool)
     for step in range(6):
-        fast = rng.random(n) < 0.5  # what the policy that acted did: a fast server in half of the cases
-        wanted = np.where(load >= 2, 0.8, 0.3)  # how often the new policy takes the fast one
+        fast = rng.random(n) < 0.5  # the behaviour policy: a fast server in half of the cases
+        wanted = np.where(load >= 2, 0.8, 0.3)  # probability of the fast server under the new policy
         over = alive & ((rng.random(n) < 0.1) | (step == 5))
         rows.append({
             "session": np.arange(n)[alive], "step": np.full(alive.sum(), step), "one": np.ones(alive.sum()),
