@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from inferl import Evaluator, Transitions
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.environments import random_mdp
 from inferl.errors import KindError, PairingError, SettingError
+from inferl.methods.bootstrap import BootstrapReading
 
 BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(5, 0.65, cap=0.25), n_replicas=100, seed=4)
 
@@ -38,8 +39,8 @@ def test_coupled_rows_are_subtracted_one_by_one() -> None:
     a, b = evaluated(one), evaluated(other)
     target = problem.features[0]
     found = inferl.difference(a, b, target, paired=True)
-    readings = [e.method.read(e.with_pending().method, e.algorithm.pad(target[None])) for e in (a, b)]  # type: ignore[arg-type]
-    rows = readings[0].deviations - readings[1].deviations  # type: ignore[union-attr]
+    readings = [cast(BootstrapReading, e.read(target)) for e in (a, b)]
+    rows = readings[0].deviations - readings[1].deviations
     assert found.kind == "percentile"
     assert found.estimate == pytest.approx(a.estimate(target) - b.estimate(target))
     assert found.standard_error == pytest.approx(rows.std(ddof=1))

@@ -33,7 +33,7 @@ def rates_of_short_blocks(evaluator: Evaluator, target: ArrayLike) -> Floats:
     """Variance rates of blocks of 1, 2, 4, 8 and 16 steps."""
     assert isinstance(evaluator.method, LeastSquares)
     rows = as_targets(target, evaluator.algorithm, None, whole=False).rows
-    levels = evaluator.method.read(cast(LeastSquaresState, evaluator.with_pending().method), rows).levels
+    levels = evaluator.method.look(cast(LeastSquaresState, evaluator.with_pending().method), rows).levels
     assert levels is not None
     return levels.rate[:5, 0]
 
@@ -309,7 +309,7 @@ def test_episodes_that_are_open_in_any_part_are_blocks() -> None:
         parts.append(Evaluator(TD(1), LeastSquares("episode")).update(data))
     merged = inferl.merge(*parts)
     state = cast(LeastSquaresState, merged.with_pending().method)
-    levels = LeastSquares("episode").read(state, np.ones((1, 1))).levels
+    levels = LeastSquares("episode").look(state, np.ones((1, 1))).levels
     assert levels is not None
     assert levels.blocks[0] == 60
     alone = np.mean([float(part.interval(0).standard_error) for part in parts])

@@ -8,16 +8,14 @@ and is asked for the target (c, -c).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from inferl.algorithms.targets import as_targets
 from inferl.data.arrays import Floats
 from inferl.errors import KindError, PairingError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.interval import TUNING_TIME, Interval, anytime, check_level, grown, normal
-from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
 
 __all__ = ["difference", "verdict", "welch"]
 
@@ -137,12 +135,14 @@ def verdict(interval: Interval, name: str = "the first") -> str:
 def _paired(
     a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int
 ) -> Interval:
-    """Subtract replica by replica: what both streams' multipliers share falls out."""
-    method = _shared_method(a, b)
-    one, other = _reading(a, target), _reading(b, other_target)
-    both = BootstrapReading(
-        one.estimate - other.estimate, one.deviations - other.deviations, min(one.df, other.df), one.n
-    )
+    """Let the method subtract what it read of one stream: replica by replica, if it has replicas."""
+    method, one, other = a.method, a.read(target), b.read(other_target)
+    both = method.subtract(b.method, one, other)
+    if a.n != b.n or a.outcomes != b.outcomes:
+        raise PairingError(
+            f"the evaluators were not fed the same stream: {a.n} and {b.n} transitions, whose outcomes "
+            f"have the fingerprints {a.outcomes:016x} and {b.outcomes:016x}; leave paired out if they are independent"
+        )
     found = method.interval(both, level, "normal" if kind == "anytime" else kind)
     if kind == "anytime":
         found = anytime(found, grown(method.information, one.n, tuning))
@@ -169,32 +169,3 @@ def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
 def _between(bounds: Floats) -> str:
     low, high = bounds.tolist()
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _reading(evaluator: Evaluator, target: Any) -> BootstrapReading:
-    state = evaluator.with_pending()
-    rows = as_targets(target, evaluator.algorithm, state.tabular, whole=True).rows
-    method = cast(OnlineBootstrap, evaluator.method)
-    return method.read(cast(BootstrapState, state.method), evaluator.algorithm.pad(rows))
-
-
-def _shared_method(a: Evaluator, b: Evaluator) -> OnlineBootstrap:
-    """Refuse evaluators that do not go together step by step."""
-    one, other = a.method, b.method
-    if not (isinstance(one, OnlineBootstrap) and isinstance(other, OnlineBootstrap)):
-        raise SettingError(
-            "paired=True subtracts the replicas of two bootstraps, and LeastSquares has none; evaluate both policies "
-            "at once with Stack, and ask it for the target (c, -c)"
-        )
-    for name in ("seed", "multipliers", "average", "n_replicas", "first_replica"):
-        if getattr(one, name) != getattr(other, name):
-            raise PairingError(
-                f"{name} is {getattr(one, name)} in the first and {getattr(other, name)} in the second; paired "
-                "bootstraps must share it"
-            )
-    if a.n != b.n or a.outcomes != b.outcomes:
-        raise PairingError(
-            f"the evaluators were not fed the same stream: {a.n} and {b.n} transitions, whose outcomes "
-            f"have the fingerprints {a.outcomes:016x} and {b.outcomes:016x}; leave paired out if they are independent"
-        )
-    return one

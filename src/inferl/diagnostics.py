@@ -7,22 +7,23 @@ with the interval as a note.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
-from inferl.data.arrays import Bools, Floats
+from inferl.data.arrays import Bools
 from inferl.data.ratios import RatioSummary
 from inferl.interval import Interval
-from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
-from inferl.methods.least_squares import LeastSquares, LeastSquaresReading
-from inferl.methods.schedule import EvaluatorState
 from inferl.variance.episodes import EpisodeSummary
 from inferl.variance.long_run import CHANGE
 from inferl.variance.score_blocks import ScoreBlocks
 
-__all__ = ["Check", "Misfit", "Report", "checks"]
+if TYPE_CHECKING:
+    from inferl.methods.base import Reading
+    from inferl.methods.least_squares import LeastSquaresReading
+
+__all__ = ["Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "divergence", "overflow"]
 
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
@@ -32,10 +33,7 @@ MANY_VARIANCE_ESS = 100  # where the estimate is too rough to be told
 FEWEST_VARIANCE_ESS = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
-MOST_NAMED = 4  # features in a sentence
 UNIDENTIFIED = 1e-3
-TOO_WIDE = 3  # times the standard error of least squares; a bootstrap that has arrived shows at most 1.15 times as much
-FAR_APART = 10  # sizes of features; a step size that suits one then moves the other 100 times too slowly
 ROUNDING = 1e-9  # of a value
 MATTERS = 0.5  # standard errors by which an estimate may be off: of 95 % intervals 92 % still hold
 BEYOND = 0.02  # weight of the starts that may lie where no data are
@@ -149,47 +147,43 @@ class Misfit:
         return self.value_error / self.fitted_error if self.fitted_error > 0 else np.nan
 
 
-def checks(
-    algorithm: Algorithm,
-    method: OnlineBootstrap | LeastSquares,
-    about: str,
-    interval: Interval,
-    reading: BootstrapReading | LeastSquaresReading,
-    solved: LeastSquaresReading | None,
-    state: EvaluatorState,
-    misfit: Misfit | None,
+def checks_of_scores(
+    reading: Reading, interval: Interval, allowed_for: bool, scores: ScoreBlocks | None = None
 ) -> tuple[Check, ...]:
-    """Run all checks on an interval (k targets, in arrays) and on the least-squares reading of the same targets.
+    """Make the checks that rest on the scores of least squares: its own, or those of the sums beside another method.
 
-    `about` says what kind of question was asked (see `Targets`): what harms one answer may not harm another.
+    `allowed_for` says whether the interval accounts for dependence; `scores` are those of a nonlinear recursion.
     """
-    if isinstance(method, OnlineBootstrap):
-        replicas = cast(BootstrapState, state.method)
-        units = unequal_features(replicas.size, algorithm.n_features)
-        arrived = convergence(interval.estimate, interval.standard_error, solved, str(method.average), units)
-        allowed_for = method.multipliers.clock != "step"
-        scores = replicas.scores
-    else:
-        arrived = Check("convergence", "passed", "least squares solves the equation exactly")
-        allowed_for, scores, units = method.blocks == "dyadic", None, ""
-    by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
-    visits = _visits(algorithm)
-    carried = state.episodes if by_returns and not visits else None
-    beyond = state.episodes.share_of_visits if visits else state.episodes.share_beyond
-    of_values = not isinstance(algorithm, AverageReward | Field | Linear)  # whose solution is no value
-    made = (
-        overflow(interval),
-        divergence(state.diverged and state.diverged[0], units),
-        arrived,
+    solved = reading.solved
+    return (
         dependence(solved if scores is None else scores, allowed_for),
         length(interval, reading, solved),
         rarity(solved),
-        ratios(state.ratios, isinstance(algorithm, EmphaticTD), carried),
         identification(solved),
-        features(misfit, beyond if by_returns else None) if of_values else None,
-        ends(state.episodes, beyond if by_returns else None) if of_values else None,
-        possible_range(interval, state.episodes, about) if of_values else None,
     )
+
+
+def checks_of_data(
+    algorithm: Algorithm,
+    about: str,
+    interval: Interval,
+    ratio_summary: RatioSummary,
+    episodes: EpisodeSummary,
+    misfit: Misfit | None,
+) -> tuple[Check, ...]:
+    """Make the checks that all methods share: ratios, features, ends of episodes, the range of values.
+
+    `about` says what kind of question was asked (see `Targets`): what harms one answer may not harm another.
+    """
+    by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
+    visits = _visits(algorithm)
+    carried = episodes if by_returns and not visits else None
+    beyond = episodes.share_of_visits if visits else episodes.share_beyond
+    made: list[Check | None] = [ratios(ratio_summary, isinstance(algorithm, EmphaticTD), carried)]
+    if not isinstance(algorithm, AverageReward | Field | Linear):  # whose solution is no value
+        made.append(features(misfit, beyond if by_returns else None))
+        made.append(ends(episodes, beyond if by_returns else None))
+        made.append(possible_range(interval, episodes, about))
     return tuple(check for check in made if check is not None)
 
 
@@ -308,11 +302,11 @@ def overflow(interval: Interval) -> Check | None:
     )
 
 
-def divergence(message: str | None, units: str = "") -> Check:
-    """Whether a row of the bootstrap has exploded; `units` says which features are far too small beside others."""
+def divergence(message: str | None) -> Check:
+    """Whether a row of the bootstrap has exploded."""
     if message is None:
         return Check("divergence", "passed", "all rows are finite")
-    return Check("divergence", "failed", f"{message}; {units}" if units else message)
+    return Check("divergence", "failed", message)
 
 
 def identification(reading: LeastSquaresReading | None) -> Check:
@@ -332,65 +326,6 @@ def identification(reading: LeastSquaresReading | None) -> Check:
         share,
         "ask for a target that the data cover, or collect data there",
     )
-
-
-def unequal_features(size: Floats, n_features: int) -> str:
-    """Name the features that are so much smaller than the largest one that no step size suits both.
-
-    >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # one was never seen
-    'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no step size suits them all'
-    """
-    if len(size) == 0 or len(size) % n_features:
-        return ""
-    size = size.reshape(-1, n_features).max(axis=0)  # of a Stack, whose parts see the same features
-    largest = int(np.argmax(size))
-    small = np.flatnonzero((size > 0) & (FAR_APART * size <= size[largest]))
-    if not len(small):
-        return ""
-    smallest = float(size[small].min())
-    named = [str(k) for k in small[:MOST_NAMED].tolist()]
-    if len(small) > MOST_NAMED:
-        named[-1] = f"{len(small) - MOST_NAMED + 1} others"
-    who = f"feature {named[0]} is" if len(named) == 1 else f"features {', '.join(named[:-1])} and {named[-1]} are up to"
-    return (
-        f"{who} {size[largest] / smallest:.3g} times smaller than feature {largest} ({smallest:.3g} beside "
-        f"{size[largest]:.3g}), so no step size suits {'both' if len(named) == 1 else 'them all'}"
-    )
-
-
-def convergence(
-    estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str, units: str
-) -> Check:
-    """Whether the bootstrap has arrived: its distance to the least-squares solution, and its own standard error.
-
-    Rows that a step size throws about are far from each other, and so never far from the solution in their own
-    standard errors. `units` says which features are far too small for the step size, if any.
-    """
-    name = "convergence"
-    if solved is None:
-        message = "no least-squares sums are kept beside the bootstrap"
-        return Check(name, "not available", f"{message}; {units}" if units else message)
-    distance = np.abs(solved.estimate - estimate)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
-    most = 1.5 if average == "linear" else 0.5
-    if not np.isfinite(gap):
-        return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
-    known = solved.standard_error > 0
-    wider = float(np.max(standard_error[known] / solved.standard_error[known], initial=0.0))
-    if gap <= most and wider <= TOO_WIDE:
-        return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
-    if gap > most:
-        message = (
-            f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine)"
-        )
-        value, remedy = gap, "use a larger step size, more data, or LeastSquares"
-    else:
-        message = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
-        value, remedy = wider, "use more data, a smaller step size or cap, or LeastSquares"
-    if units:
-        remedy = "bring the features to one size, as features.Scaled does, or use LeastSquares, which does not mind"
-    return Check(name, "failed", "; ".join(filter(None, [f"{message}: it has not arrived", units])), value, remedy)
 
 
 def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: bool) -> Check:
@@ -443,9 +378,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     )
 
 
-def length(
-    interval: Interval, reading: BootstrapReading | LeastSquaresReading, solved: LeastSquaresReading | None
-) -> Check:
+def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | None) -> Check:
     """Whether the stream is long enough for its width to be believed: worth enough independent steps."""
     name, n = "length", interval.n
     if n == 0:

@@ -15,14 +15,16 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from inferl import engine
 from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
 from inferl.algorithms.targets import Targets, as_targets, value_of_starts
-from inferl.data.arrays import is_number, short
+from inferl.data.arrays import Floats, is_number, short
 from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
 from inferl.data.transitions import Transitions
-from inferl.diagnostics import Check, Misfit, Report, checks
+from inferl.diagnostics import Check, Misfit, Report, checks_of_data, divergence, overflow
+from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
 from inferl.errors import (
     BrokenError,
@@ -33,15 +35,13 @@ from inferl.errors import (
     ShapeError,
 )
 from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
-from inferl.methods.bootstrap import BootstrapReading, BootstrapState, OnlineBootstrap
-from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
-from inferl.methods.linear_system import MOST_SOLVED
-from inferl.methods.schedule import COMPANION, EvaluatorState, Method, Schedule, uninterrupted
+from inferl.methods.base import Method, Reading, method_named
+from inferl.methods.schedule import EvaluatorState, Schedule, uninterrupted
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
-from inferl.storage.storable import STORABLE, verify_together
+from inferl.storage.storable import storable, verify_together
 from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["SAVED", "Answer", "Evaluator", "SavedEvaluator", "answer", "estimand"]
+__all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer", "estimand"]
 
 
 class Answer(NamedTuple):
@@ -57,36 +57,25 @@ def answer(
     schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
 ) -> Answer:
     """Look along targets; what a check objects to becomes a note."""
-    algorithm, method, rows = schedule.algorithm, schedule.method, targets.rows
-    pointwise = "normal" if kind in UNIFORM else kind
-    misfit = None
-    if isinstance(method, OnlineBootstrap):
-        replicas = method.read(cast(BootstrapState, state.method), algorithm.pad(rows))
-        interval = method.interval(replicas, level, pointwise)
-        reading: BootstrapReading | LeastSquaresReading = replicas
-        solved = None
-        if state.companion is not None and rows.shape[1] == algorithm.dimension:
-            solved = COMPANION.read(state.companion, rows)
-    else:
-        sums = cast(LeastSquaresState, state.method)
-        solved = reading = method.read(sums, rows, kind == "simultaneous")
-        interval = method.interval(solved, level, pointwise)
-        if sums.n > 0:
-            misfit = _misfit(algorithm, method, sums)
+    algorithm, method = schedule.algorithm, schedule.method
+    reading = method.read(algorithm, state.method, targets.rows, jointly=kind == "simultaneous")
+    interval = method.interval(reading, level, "normal" if kind in UNIFORM else kind)
     if kind == "anytime":
         interval = anytime(interval, grown(method.information, reading.n, tuning_time))
     elif kind == "simultaneous":
         interval = simultaneous(interval, reading.scores())
-    made = checks(algorithm, method, targets.about, interval, reading, solved, state, misfit)
+    misfit = method.misfit(algorithm, state.method)
+    own = method.checks(algorithm, state.method, reading, interval)
+    lost = overflow(interval)
+    made = (
+        *(() if lost is None else (lost,)),
+        divergence(state.diverged and state.diverged[0]),
+        *own,
+        *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit),
+    )
     notes = tuple(check.sentence for check in made if check.failed)
     about = estimand(algorithm, targets.about, state.episodes)
     return Answer(replace(interval, notes=notes, estimand=about), made, misfit)
-
-
-def _misfit(algorithm: Algorithm, method: LeastSquares, sums: LeastSquaresState) -> Misfit | None:
-    """Compare what the features say of the starts with what was earned; of several policies, where it differs most."""
-    found = [Misfit.of(method.read(sums, rows, jointly=True)) for rows in algorithm.checked_targets()]
-    return max(found, key=lambda misfit: misfit.size, default=None)
 
 
 def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
@@ -125,9 +114,6 @@ class SavedEvaluator:
     state: EvaluatorState
 
 
-SAVED = (*STORABLE, SavedEvaluator)
-
-
 class Evaluator:
     """Evaluates a policy from its transitions, and says how sure it is.
 
@@ -139,6 +125,9 @@ class Evaluator:
         How increments become an interval: `LeastSquares` (the default) or `OnlineBootstrap`.
     threads
         Threads that share the replicas of a bootstrap; the numbers do not depend on it.
+    backend
+        What does the arithmetic: ``"auto"``, ``"native"`` or ``"reference"``. A matter of this machine, which no file
+        remembers.
 
     Notes
     -----
@@ -156,8 +145,12 @@ class Evaluator:
     5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     """
 
-    def __init__(self, algorithm: Algorithm, method: Method | None = None, threads: int = 1) -> None:
-        self._schedule = Schedule(algorithm, LeastSquares(algorithm.blocks) if method is None else method, threads)
+    def __init__(
+        self, algorithm: Algorithm, method: Method | None = None, threads: int = 1, backend: str | Backend = "auto"
+    ) -> None:
+        chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
+        owned = engine.backend_named(backend) if isinstance(backend, str) else backend
+        self._schedule = Schedule(algorithm, chosen, owned, threads)
         self._state = self._schedule.start()
         self._run = self._schedule.run
         self._observed = Observations(algorithm.n_features, self._run)
@@ -171,6 +164,11 @@ class Evaluator:
     def method(self) -> Method:
         """How increments become an interval."""
         return self._schedule.method
+
+    @property
+    def backend(self) -> Backend:
+        """What does the arithmetic."""
+        return self._schedule.backend
 
     def __repr__(self) -> str:
         return f"Evaluator({self.algorithm}, {self.method})"
@@ -229,11 +227,12 @@ class Evaluator:
             )
         if isinstance(data, Increments) and self._state.like is not None and data.form() != self._state.like.form():
             raise ShapeError("increments keep to one number of terms, to dense or sparse ones, and to one damping")
-        self._check_size(data)
+        waiting = [] if self._state.pending is None else [self._state.pending.data]
+        self.method.admit(self._state.method, [*waiting, data])
         self._schedule.update(self._state, data)
         # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
-        unlimited = isinstance(self.method, OnlineBootstrap) or self.algorithm.dimension <= MOST_SOLVED
-        if isinstance(data, Transitions) and columns == 1 and unlimited and not self.algorithm.checks_rows:
+        limited = self.method.limited(self.algorithm) or self.algorithm.checks_rows
+        if isinstance(data, Transitions) and columns == 1 and not limited:
             self._observed.tabular = tabular
 
     def observe(
@@ -348,12 +347,6 @@ class Evaluator:
             or (upper_below is not None and np.all(now.upper < upper_below))
         )
 
-    def _check_size(self, data: Transitions | Increments) -> None:
-        """Refuse a chunk that would make least squares keep too large a square."""
-        if isinstance(self._state.method, LeastSquaresState):
-            waiting = [] if self._state.pending is None else [self._state.pending.data]
-            self._state.method.coordinates.check_room_for([*waiting, data])
-
     def _flush(self) -> None:
         """Work on what was observed; it is forgotten when that is done, and not before."""
         if self._state.broken:
@@ -377,8 +370,53 @@ class Evaluator:
     # Answers out.
 
     def estimate(self, target: Any = None) -> Any:
-        """Return the value along a target: a state's number, or a vector of features, or a matrix with k of them."""
-        return self.interval(target).estimate
+        """Return the estimate for a target alone, cheaply: no standard error, no checks.
+
+        >>> from inferl import TD, Transitions
+        >>> evaluator = Evaluator(TD(1)).update(Transitions([0, 0], [1.0, 2.0], [0, 0], 0.5))
+        >>> evaluator.estimate(0)
+        3.0
+        """
+        targets, state = self._targets(target), self.with_pending()
+        with self._schedule.working(), np.errstate(all="ignore"):
+            found = self.method.estimate(self.algorithm, state.method, targets.rows)
+        return float(found[0]) if targets.single else found
+
+    def covariance(self, targets: Any) -> Floats:
+        """Return the covariance matrix (k, k) of the estimates for k targets.
+
+        >>> from inferl import TD, Transitions
+        >>> states = np.random.default_rng(0).integers(2, size=1000)
+        >>> evaluator = Evaluator(TD(2)).update(Transitions(states, states + 0.5, np.roll(states, -1), 0.5))
+        >>> evaluator.covariance(np.eye(2)).shape
+        (2, 2)
+        """
+        reading = self.read(targets, jointly=True)
+        return reading.covariance()
+
+    def ess(self, target: Any = None) -> Any:
+        """Return the effective sample size: n times the variance of single steps over that of the estimate.
+
+        It counts episodes where episodes are the blocks, as with `DoublyRobust`. NaN if no least-squares sums are kept.
+
+        >>> from inferl import TD, Transitions
+        >>> coin = np.random.default_rng(1).integers(2, size=2000)
+        >>> f"{Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).ess(0):.0f}"
+        '1936'
+        """
+        targets = self._targets(target)
+        solved = self.read(target).solved
+        found = np.full(len(targets.rows), np.nan) if solved is None else solved.ess()
+        return float(found[0]) if targets.single else found
+
+    def read(self, target: Any = None, jointly: bool = False) -> Reading:
+        """Return what the state says along a target: the numbers behind an interval, for those who look deeper."""
+        targets, state = self._targets(target), self.with_pending()
+        with self._schedule.working(), np.errstate(all="ignore"):
+            return self.method.read(self.algorithm, state.method, targets.rows, jointly)
+
+    def _targets(self, target: Any) -> Targets:
+        return as_targets(target, self.algorithm, self._state.tabular, self.method.whole)
 
     def interval(
         self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
@@ -428,9 +466,9 @@ class Evaluator:
         check_level(level)
         if kind is not None and not isinstance(kind, str):
             raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")
-        whole = isinstance(self.method, OnlineBootstrap)  # also the auxiliary parameters can be asked for
-        targets = as_targets(target, self.algorithm, self._state.tabular, whole)
-        found = answer(self._schedule, self.with_pending(), targets, level, kind, tuning_time)
+        targets, state = self._targets(target), self.with_pending()
+        with self._schedule.working():
+            found = answer(self._schedule, state, targets, level, kind, tuning_time)
         return found._replace(interval=found.interval.only()) if targets.single else found
 
     def with_pending(self) -> EvaluatorState:
@@ -469,7 +507,7 @@ class Evaluator:
             As for a new evaluator: a matter of this machine, which no file remembers.
         """
         own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
-        saved: SavedEvaluator = read_checkpoint(path, (*SAVED, *own), SavedEvaluator)
+        saved: SavedEvaluator = read_checkpoint(path, (*storable(), SavedEvaluator, *own), SavedEvaluator)
         return cls.restored(saved, path, algorithm, threads)
 
     @classmethod

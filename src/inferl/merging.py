@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import cast
 
 import numpy as np
 
 from inferl.data.fingerprints import combined
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
-from inferl.methods.bootstrap import BootstrapState, OnlineBootstrap
-from inferl.methods.bootstrap import concatenate as concatenate_states
-from inferl.methods.least_squares import LeastSquares, LeastSquaresState
 
 __all__ = ["concatenate", "merge"]
 
@@ -39,8 +35,6 @@ def merge(*evaluators: Evaluator) -> Evaluator:
     if not evaluators:
         raise SettingError("merge needs at least one evaluator")
     first = evaluators[0]
-    if not isinstance(first.method, LeastSquares):
-        raise SettingError("only LeastSquares can be merged: the rows of a bootstrap follow one stream")
     for other in evaluators[1:]:
         if (first.algorithm, first.method) != (other.algorithm, other.method):
             raise SettingError(f"{first} and {other} differ; all must have the same algorithm and method")
@@ -52,8 +46,8 @@ def merge(*evaluators: Evaluator) -> Evaluator:
         raise SettingError("some have row numbers of a table or one column of ratios, others vectors or several")
     merged = filled[0].copy()
     state = merged._state
-    with np.errstate(all="ignore"):  # where numbers overflow, a check says so
-        state.method = first.method.merge([cast(LeastSquaresState, part.method) for part in parts])
+    with merged._schedule.working(), np.errstate(all="ignore"):  # where numbers overflow, a check says so
+        state.method = first.method.merge([part.method for part in parts])
     state.carry, state.pending = parts[0].carry, None
     state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
     state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))
@@ -71,7 +65,7 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
     The shards are made with ``first_replica`` set so that their replicas follow each other; they must have seen the
     same rows. The result is, bit for bit, the evaluator that would have run all replicas.
 
-    >>> from inferl import TD, Polynomial, Transitions
+    >>> from inferl import TD, OnlineBootstrap, Polynomial, Transitions
     >>> coin = np.random.default_rng(0).integers(2, size=2000)
     >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)
     >>> shards = [
@@ -82,22 +76,17 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
     >>> str(concatenate(shards).interval(0)) == str(whole.interval(0))
     True
     """
-    methods = [shard.method for shard in shards]
-    expected = shards[0].method
-    for shard, method in zip(shards, methods, strict=True):
-        if not isinstance(method, OnlineBootstrap) or not isinstance(expected, OnlineBootstrap):
-            raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares are merged")
-        if replace(expected, n_replicas=method.n_replicas) != method or shard.algorithm != shards[0].algorithm:
-            raise SettingError(f"{method} does not continue the replicas before it, which end at {expected}")
-        if shard.n != shards[0].n or not np.array_equal(_row_zero(shard), _row_zero(shards[0])):
-            raise SettingError("the shards have not seen the same stream: their estimates differ")
-        expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
+    if not shards:
+        raise SettingError("concatenate needs at least one evaluator")
+    for shard in shards:
+        if shard.algorithm != shards[0].algorithm:
+            raise SettingError(f"{shard} does not continue {shards[0]}; all must have the same algorithm")
+        if shard.n != shards[0].n:
+            raise SettingError("the shards have not seen the same stream: their numbers of transitions differ")
     joined = shards[0].copy()
-    total = sum(cast(OnlineBootstrap, method).n_replicas for method in methods)
-    joined._schedule = replace(joined._schedule, method=replace(cast(OnlineBootstrap, methods[0]), n_replicas=total))
-    joined._state.method = concatenate_states([cast(BootstrapState, shard._state.method) for shard in shards])
+    # Whether they saw the same rows is compared with the pending ones taken in; what is joined leaves these pending.
+    methods, first = [shard.method for shard in shards], shards[0].method
+    first.concatenate(methods, [shard.with_pending().method for shard in shards])
+    method, joined._state.method = first.concatenate(methods, [shard._state.method for shard in shards])
+    joined._schedule = replace(joined._schedule, method=method)
     return joined
-
-
-def _row_zero(shard: Evaluator) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.asarray(cast(BootstrapState, shard.with_pending().method).iterate[:, 0])

@@ -82,7 +82,7 @@ def fired(evaluator: inferl.Evaluator, rows: Floats) -> list[list[str]]:
 def of_single_steps(evaluator: inferl.Evaluator, rows: Floats) -> Interval:
     """What `LeastSquares("none")` says; it keeps the same sums, and reads level 0."""
     method = inferl.LeastSquares("none")
-    return method.interval(method.read(cast(LeastSquaresState, evaluator.with_pending().method), rows), LEVEL)
+    return method.interval(method.look(cast(LeastSquaresState, evaluator.with_pending().method), rows), LEVEL)
 
 
 def solved(name: str, numbers: range, seed: int, longest: int) -> Result:

@@ -154,7 +154,7 @@ def one_job(job: list[Any]) -> Result:
         usual, forgetful = inferl.Evaluator(asked.algorithm), inferl.Evaluator(asked.algorithm)
         for n in lengths:
             usual.update(data[start:n])
-            reading = inferl.LeastSquares().read(cast(LeastSquaresState, usual.with_pending().method), asked.rows)
+            reading = inferl.LeastSquares().look(cast(LeastSquaresState, usual.with_pending().method), asked.rows)
             assert reading.levels is not None
             found = {str(rule): rule.reach(reading.levels, reading.variance_ess, n) for rule in RULES}
             with keeping(0):

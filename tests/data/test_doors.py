@@ -460,7 +460,8 @@ sys.meta_path.insert(0, Hidden())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import inferl.engine
-print(inferl.engine.active().name, caught[0].message)
+    name = inferl.engine.active().name
+print(name, caught[0].message)
 """
 
 
@@ -468,6 +469,6 @@ def test_a_missing_kernel_is_called_missing() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "INFERL_REQUIRE_NATIVE"}
     command = [sys.executable, "-c", MISSING]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.startswith("reference the compiled kernel is missing")
+    assert done.stdout.startswith("reference the compiled backend is missing")
     assert "circular" not in done.stdout
     assert "install inferl again" in done.stdout

@@ -14,7 +14,6 @@ import pytest
 from checks import assert_same_bits, evaluated
 from mdps import small_problem
 
-from inferl import engine
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
 from inferl.data.arrays import Floats
 from inferl.data.increments import Increments
@@ -22,6 +21,7 @@ from inferl.data.streams import Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
 from inferl.engine import Draws, _native, native, reference
+from inferl.engine.backend import Fold
 from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.step_sizes import Polynomial
@@ -75,7 +75,7 @@ LAWS = ["uniform", "two-point", "exponential", "as-printed"]
 
 
 def folded(
-    fold: engine.Fold,
+    fold: Fold,
     algorithm: Algorithm,
     tabular: bool,
     law: str = "uniform",
@@ -285,7 +285,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_kernel_is_chosen_by_the_environment() -> None:
-    show = "import inferl.engine as k; print(k.name)"
+    show = "import inferl.engine as k; print(k.active().name)"
     assert run(show, INFERL_KERNEL="reference").stdout.strip() == "reference"
     for name in INSTRUCTION_SETS:
         assert run(show, INFERL_ISA=name).stdout.strip() == f"native {name}"
@@ -295,10 +295,10 @@ def test_the_kernel_is_chosen_by_the_environment() -> None:
 
 
 def test_a_missing_native_kernel_is_said_or_refused() -> None:
-    hide = "import sys; sys.modules['inferl.engine._native'] = None; import inferl.engine as k; print(k.name)"
+    hide = "import sys; sys.modules['inferl.engine._native'] = None; import inferl.engine as k; print(k.active().name)"
     shown = run(hide)
     assert shown.stdout.strip() == "reference"
-    assert shown.stderr.count("the compiled kernel is missing") == 1
+    assert shown.stderr.count("the compiled backend is missing") == 1
     refused = run(hide, INFERL_REQUIRE_NATIVE="1")
     assert refused.returncode != 0
     assert "SettingError" in refused.stderr

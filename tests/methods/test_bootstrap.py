@@ -249,8 +249,8 @@ def test_after_a_divergence_all_parts_stand_at_the_same_tile() -> None:
     assert one.to_dict() == other.to_dict()
     assert at_once.n == in_pieces.n == one.n
     assert at_once.n % 64 == 0
-    assert at_once._state.companion is not None
-    assert at_once._state.companion.n == at_once._state.ratios.n == at_once.n
+    assert at_once._state.method.companion is not None
+    assert at_once._state.method.companion.n == at_once._state.ratios.n == at_once.n
 
 
 def test_same_seed_couples_and_other_seeds_do_not() -> None:

@@ -103,14 +103,14 @@ def test_sums_that_run_out_of_memory(method: Any, monkeypatch: pytest.MonkeyPatc
     """A long chunk is worked on in a copy. In a short one sums are left half-changed, and nobody may read them."""
     data = PROBLEM.sample(700, seed=2)
     long, short = (Evaluator(TD(2), method).update(data[:100]) for _ in range(2))
-    advance: Callable[..., Any] = LeastSquares.advance
+    advance: Callable[..., Any] = LeastSquares.fold
     fuse = Fuse(MemoryError)
 
     def failing(*arguments: Any) -> Any:
         advance(*arguments)
         fuse()
 
-    monkeypatch.setattr(LeastSquares, "advance", failing)
+    monkeypatch.setattr(LeastSquares, "fold", failing)
     fuse.left = 0
     monkeypatch.setattr(schedule, "MANY_ROWS", 500)
     before = short.copy()
@@ -140,13 +140,13 @@ def test_an_interrupt_while_sums_change_comes_after_the_chunk(monkeypatch: pytes
     whole.update(data[100:])
     for t in range(100, 700):
         observed.observe(data.features[t], data.rewards[t], data.next_features[t], data.discounts[t], data.ratios[t])
-    advance: Callable[..., Any] = LeastSquares.advance
+    advance: Callable[..., Any] = LeastSquares.fold
 
     def interrupted(*arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         return advance(*arguments)
 
-    monkeypatch.setattr(LeastSquares, "advance", interrupted)
+    monkeypatch.setattr(LeastSquares, "fold", interrupted)
     for use in (lambda: evaluator.update(data[100:]), lambda: observed.fingerprint):
         with pytest.raises(KeyboardInterrupt):
             use()

@@ -88,17 +88,16 @@ def offline_bootstrap(
     units = Units.of(clock, unit)
     if len(units) < 2:
         raise DataError(f"there is only one unit to resample, of kind {unit!r}; take shorter ones, or more data")
-    solved = isinstance(estimator, LeastSquares)
     if not algorithm.recursive:
         raise SettingError(f"{algorithm} cannot be resampled; compare it with monte_carlo or per_decision")
-    targets, single, _ = as_targets(target, algorithm, tabular, whole=not solved)
+    targets, single, _ = as_targets(target, algorithm, tabular, whole=callable(estimator))
 
     def draw(b: int) -> Draw:
         generator = np.random.default_rng((seed, b))
         return lambda k: generator.integers(len(units), size=k)
 
     notes: tuple[str, ...] = ()
-    if isinstance(estimator, LeastSquares):
+    if not callable(estimator):  # a step size is
         if not algorithm.affine:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; give a step size")
         drawn = (np.bincount(draw(b)(len(units)), minlength=len(units)) for b in range(n_resamples))
@@ -111,8 +110,8 @@ def offline_bootstrap(
     else:
         method = OnlineBootstrap(estimator, 2, average=average, companion=False)
         targets = algorithm.pad(targets)
-        whole = method.advance(method.init(algorithm.n_parameters), increments, clock)
-        estimate = method.read(whole, targets).estimate
+        whole = method.fold(method.at_zero(algorithm.n_parameters), increments, clock)
+        estimate = method.look(whole, targets).estimate
         # Drawn twice, once to know how long resamples are: keeping all draws would take more room than the data do.
         known = len(units.order) if (units.length == units.length[0]).all() else None
         lengths = np.array([known or int(units.length[draw(b)(len(units))].sum()) for b in range(n_resamples)])

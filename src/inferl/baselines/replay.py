@@ -1,6 +1,6 @@
 """Replay: the averaged recursion on many resamples of the same data.
 
-Each resample walks along its own rows, by `engine.walk`. Nothing can be shared, for at any moment each of them looks
+Each resample walks along its own rows, by `Backend.walk`. Nothing can be shared, for at any moment each of them looks
 at another row. (That all look at the same row is the online trick.)
 """
 
@@ -99,7 +99,7 @@ def replay(
             steps = np.arange(start, start + rows.shape[1])
             step_size, weight_sum = method.step_size(steps + 1, np.zeros(len(steps))), method.weight_sum(steps)
             left = np.clip(lengths - start, 0, len(steps))
-            engine.walk(theta, average_offset, increments, rows, left, step_size, weight_sum, limit)
+            engine.active().walk(theta, average_offset, increments, rows, left, step_size, weight_sum, limit)
         averages = theta - average_offset / method.weight_sum(lengths)[:, None]
     return _finite(averages, lengths)
 
@@ -124,7 +124,7 @@ def _replay_field(
         steps, none = np.arange(length), np.zeros(length, np.int64)
         own = increments[resamples[b].take(length)]
         draws = engine.Draws(method.multipliers, 0, 0, none, none)
-        engine.fold(
+        engine.active().fold(
             theta[b], average_offset[b], own, method.step_size(steps + 1, own.scale), method.weight_sum(steps), draws
         )
     with np.errstate(over="ignore", invalid="ignore"):

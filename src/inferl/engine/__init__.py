@@ -1,71 +1,102 @@
-"""Kernels: the arithmetic of Algorithm 1 behind one signature, `fold`; which one runs is decided here.
+"""The engine: the arithmetic of Algorithm 1 and of block sums, behind the protocol `Backend`.
 
-The native kernel is compiled when the package is installed; where that failed, the reference kernel does the same work,
-slowly. Environment variables: ``INFERL_KERNEL=reference`` selects the reference, ``INFERL_ISA=avx512|avx2|generic``
-forces an instruction set, ``INFERL_REQUIRE_NATIVE=1`` makes a missing native kernel an error.
+Two backends ship: ``native``, compiled when the package is installed, and ``reference``, NumPy, which does the same
+work slowly. An evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works: code that
+needs the arithmetic asks for `active()`. Another backend is one file and one call of `register`.
+
+Environment variables choose what ``"auto"`` means: ``INFERL_KERNEL=reference`` selects the reference,
+``INFERL_ISA=avx512|avx2|generic`` forces an instruction set, ``INFERL_REQUIRE_NATIVE=1`` makes a missing native backend
+an error.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache
 
-from inferl.engine import reference
-from inferl.engine.backend import (
-    AddEntries,
-    DecayingSum,
-    Draws,
-    Fold,
-    Foldable,
-    FollowEpisodes,
-    PairUp,
-    SumEpisodes,
-    Walk,
-)
+from inferl.engine.backend import Backend, Draws, Foldable
 from inferl.errors import SettingError
+
+__all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "names", "register", "using"]
 
 LARGEST = 1e100  # product of ratios; 0 times infinity would be no number
 
-__all__ = [
-    "LARGEST",
-    "Draws",
-    "Fold",
-    "Foldable",
-    "add_entries",
-    "decaying_sum",
-    "fold",
-    "follow_episodes",
-    "name",
-    "pair_up",
-    "sum_episodes",
-    "walk",
-]
+_active: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
-def _chosen() -> tuple[str, ModuleType]:
-    required = os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0")
-    wanted = os.environ.get("INFERL_KERNEL", "native")
-    if wanted not in ("native", "reference"):
-        raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
-    if wanted == "reference":
-        return "reference", reference
+def _make_reference() -> Backend:
+    from inferl.engine import reference
+
+    return Backend.of("reference", reference)
+
+
+def _make_native() -> Backend:
     try:
         from inferl.engine import native
     except ImportError as error:
-        message = f"the compiled kernel is missing ({error}); install inferl again on a machine with a C++ compiler"
-        if required:
-            raise SettingError(message) from error
-        warnings.warn(f"{message}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
-        return "reference", reference
-    return f"native {native.instruction_set()}", native
+        raise SettingError(
+            f"the compiled backend is missing ({error}); install inferl again on a machine with a C++ compiler"
+        ) from error
+    return Backend.of(f"native {native.instruction_set()}", native)
 
 
-name, _kernel = _chosen()
-fold: Fold = _kernel.fold
-walk: Walk = _kernel.walk
-pair_up: PairUp = _kernel.pair_up
-add_entries: AddEntries = _kernel.add_entries
-decaying_sum: DecayingSum = _kernel.decaying_sum
-sum_episodes: SumEpisodes = _kernel.sum_episodes
-follow_episodes: FollowEpisodes = _kernel.follow_episodes
+_REGISTERED: dict[str, Callable[[], Backend]] = {"native": _make_native, "reference": _make_reference}
+
+
+def register(name: str, make: Callable[[], Backend]) -> None:
+    """Make a backend known by its name; `make` is called once, when it is first asked for."""
+    if name in ("auto", *_REGISTERED):
+        raise SettingError(f"there is a backend {name!r} already")
+    _REGISTERED[name] = make
+
+
+def names() -> list[str]:
+    """Names of all backends."""
+    return list(_REGISTERED)
+
+
+@cache
+def backend_named(name: str) -> Backend:
+    """Return the backend of this name; ``"auto"`` is the fastest that is installed.
+
+    >>> backend_named("reference").name
+    'reference'
+    """
+    if name == "auto":
+        return _automatic()
+    if name not in _REGISTERED:
+        raise SettingError(f"there is no backend {name!r}; choose 'auto' or one of {', '.join(map(repr, names()))}")
+    return _REGISTERED[name]()
+
+
+def _automatic() -> Backend:
+    wanted = os.environ.get("INFERL_KERNEL", "native")
+    if wanted not in ("native", "reference"):
+        raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
+    try:
+        return backend_named(wanted)
+    except SettingError as error:
+        if os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0"):
+            raise
+        warnings.warn(f"{error}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
+        return backend_named("reference")
+
+
+def active() -> Backend:
+    """Return the backend of the evaluator that is working; outside of any, the automatic choice."""
+    return _active.get() or backend_named("auto")
+
+
+@contextmanager
+def using(backend: Backend, threads: int = 1) -> Iterator[None]:
+    """Activate a backend, for this thread alone, as long as the block lasts."""
+    token = _active.set(backend if backend.threads == threads else replace(backend, threads=threads))
+    try:
+        yield
+    finally:
+        _active.reset(token)

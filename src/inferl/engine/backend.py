@@ -1,7 +1,9 @@
-"""The seam between the bootstrap and its kernels: what a kernel is given, and what it gives back."""
+"""Backend: the protocol between methods and the arithmetic. What a backend is given, and what it gives back."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from inferl.data.arrays import Bools, Floats, Integers
@@ -10,6 +12,7 @@ from inferl.engine.multipliers import Multipliers
 
 __all__ = [
     "AddEntries",
+    "Backend",
     "DecayingSum",
     "Draws",
     "Fold",
@@ -26,13 +29,13 @@ Foldable = Increments | GradientIncrements | FieldIncrements
 
 
 def expect(fits: bool) -> None:
-    """Refuse arrays that a kernel would leave; every kernel looks once a call, whoever looked before."""
+    """Refuse arrays that a backend would read or write outside of; each checks once a call, whoever checked before."""
     if not fits:
         raise ValueError("arrays that do not fit together, or numbers that lead outside of them")
 
 
 def all_below(index: Integers, bound: int) -> bool:
-    """Say whether these are places in an array of this length."""
+    """Say whether all are valid indices of an array of this length."""
     return index.size == 0 or bool(index.min() >= 0 and index.max() < bound)
 
 
@@ -209,3 +212,28 @@ class FollowEpisodes(Protocol):
     ) -> tuple[int, int]:
         """Follow."""
         ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The arithmetic that an evaluator works with: seven functions on arrays, which agree with the reference to 1e-12.
+
+    A module with functions of these names makes one: ``Backend.of("mine", module)``. `inferl.testing.check_backend`
+    compares it with the reference.
+    """
+
+    name: str
+    fold: Fold
+    walk: Walk
+    pair_up: PairUp
+    add_entries: AddEntries
+    decaying_sum: DecayingSum
+    sum_episodes: SumEpisodes
+    follow_episodes: FollowEpisodes
+    threads: int = 1  # that share the replicas of a fold; the bits do not depend on it
+
+    @classmethod
+    def of(cls, name: str, module: ModuleType) -> Backend:
+        """Collect the functions of a module."""
+        functions = ("fold", "walk", "pair_up", "add_entries", "decaying_sum", "sum_episodes", "follow_episodes")
+        return cls(name, *(getattr(module, function) for function in functions))

@@ -12,25 +12,30 @@ is O(B p), whatever the length of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inferl import engine
+from inferl.algorithms import Algorithm
 from inferl.data.arrays import Bools, Floats, Integers
-from inferl.data.increments import FieldIncrements
-from inferl.data.invariants import COUNT, FINITE, bounds, shapes
-from inferl.data.streams import TILE, Clock
+from inferl.data.increments import FieldIncrements, Increments
+from inferl.data.invariants import COUNT, FINITE, bounds, demand, shapes
+from inferl.data.streams import TILE, Clock, Steps
+from inferl.diagnostics import Check, checks_of_scores
 from inferl.engine import Foldable
-from inferl.engine.multipliers import Multipliers
-from inferl.errors import DivergenceError, KindError, SettingError
+from inferl.engine.multipliers import BlockClock, Multipliers
+from inferl.errors import CheckpointCorruptError, DivergenceError, KindError, PairingError, SettingError
 from inferl.interval import Interval, basic, normal, percentile, quantile
-from inferl.methods.step_sizes import Polynomial, StepSize
+from inferl.methods.base import Method
+from inferl.methods.convergence import convergence, unequal_features
+from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
+from inferl.methods.step_sizes import Constant, Polynomial, StepSize
 from inferl.variance.score_blocks import ScoreBlocks
 
-__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "EffectiveBlocks", "OnlineBootstrap", "concatenate"]
+__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "EffectiveBlocks", "OnlineBootstrap"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +73,8 @@ class EffectiveBlocks:
         return self.total**2 / squares if squares > 0 else 0.0
 
 
+MOST_COMPANIONED = 1000  # parameters up to which least-squares sums are kept beside the rows
+COMPANION = LeastSquares()
 EXPLODED = 1e8  # a row this many times larger than row 0 ever was has diverged
 
 
@@ -93,6 +100,7 @@ class BootstrapState:
     blocks: EffectiveBlocks | None  # None if every step has its own multiplier
     size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; of a table none
     scores: ScoreBlocks | None = None  # of a nonlinear recursion
+    companion: LeastSquaresState | None = None  # sums of the same increments, for the checks; changed in place
 
     def verify(self) -> None:
         """Refuse rows that no steps lead to; one that has diverged is not kept."""
@@ -107,15 +115,20 @@ class BootstrapReading(NamedTuple):
     deviations: Floats  # (B, k): (bar_b - bar_0) . target / deviation of W
     df: float  # number of blocks less one; infinite if every step has its own multiplier
     n: int
+    solved: LeastSquaresReading | None = None  # what the companion says
 
     def scores(self) -> Floats:
         """Errors of all targets at once as the replicas show them, in standard errors (B, k)."""
         spread = self.deviations.std(axis=0, ddof=1)
         return np.asarray(self.deviations / np.where(spread > 0, spread, 1.0))
 
+    def covariance(self) -> Floats:
+        """Covariance matrix (k, k) of the estimates, from the replicas."""
+        return np.atleast_2d(np.cov(self.deviations, rowvar=False))
+
 
 @dataclass(frozen=True)
-class OnlineBootstrap:
+class OnlineBootstrap(Method):
     """Algorithm 1 of the paper, with its multipliers' spread accounted for and the transient weighted down.
 
     Parameters
@@ -152,6 +165,7 @@ class OnlineBootstrap:
     first_replica: int = 0
 
     kinds = ("percentile", "basic", "normal")
+    whole = True
 
     def __post_init__(self) -> None:
         if self.n_replicas < 2:
@@ -172,20 +186,56 @@ class OnlineBootstrap:
         """
         return cls(Polynomial(initial, 0.75, cap=None), n_replicas, Multipliers("as-printed"), "uniform", seed)
 
-    def init(self, n_parameters: int) -> BootstrapState:
+    def init(self, algorithm: Algorithm) -> BootstrapState:
         """Start all rows at 0."""
+        if not algorithm.recursive:
+            raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
+        companion = COMPANION.init(algorithm) if self._accompanied(algorithm) else None
+        return replace(self.at_zero(algorithm.n_parameters), companion=companion)
+
+    def _accompanied(self, algorithm: Algorithm) -> bool:
+        return self.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
+
+    def at_zero(self, n_parameters: int) -> BootstrapState:
+        """Return rows that have seen nothing, without a companion."""
         rows = np.zeros((n_parameters, self.n_replicas + 1))
         blocks = None if self.multipliers.clock == "step" else EffectiveBlocks()
         return BootstrapState(iterate=rows, average_offset=rows.copy(), n=0, scale=0.0, blocks=blocks)
 
-    def advance(self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int = 1) -> BootstrapState:
+    def prepare(
+        self, algorithm: Algorithm, state: BootstrapState, steps: Steps, increments: Increments, clock: Clock
+    ) -> tuple[BootstrapState, Any]:
+        """Fold into the rows; the sums of the companion are changed by `commit`."""
+        if not len(increments):
+            return state, None
+        work = None if state.companion is None else (algorithm.value_form(increments), clock)
+        try:
+            return self.fold(state, increments, clock), work
+        except DivergenceError as error:
+            size = increments.sizes()
+            size = np.maximum(state.size, size) if len(state.size) else size
+            units = unequal_features(size, algorithm.n_features)
+            if not units:
+                raise
+            raise DivergenceError(f"{error}; {units}", error.step, error.replica) from None
+
+    def commit(self, state: BootstrapState, work: Any) -> None:
+        """Fold into the companion."""
+        if work is not None and state.companion is not None:
+            COMPANION.fold(state.companion, *work)
+
+    def copy(self, state: BootstrapState) -> BootstrapState:
+        """Copy the companion; rows are never changed in place."""
+        return state if state.companion is None else replace(state, companion=state.companion.copy())
+
+    def fold(self, state: BootstrapState, increments: Foldable, clock: Clock) -> BootstrapState:
         """Fold whole tiles of increments into the rows; the old state stays as it is."""
         if isinstance(increments, FieldIncrements) and len(increments) > TILE:  # epochs of the scores end at tile edges
             for start in range(0, len(increments), TILE):
                 rows = slice(start, start + TILE)
-                state = self.advance(state, increments[rows], clock[rows], threads)
+                state = self.fold(state, increments[rows], clock[rows])
             return state
-        after, largest = self._folded(state, increments, clock, threads)
+        after, largest = self._folded(state, increments, clock)
         scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
         most = largest.max(axis=1)
         sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
@@ -206,16 +256,15 @@ class OnlineBootstrap:
         scores = scores.updated(increments, clock)
         return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
 
-    def _folded(
-        self, state: BootstrapState, increments: Foldable, clock: Clock, threads: int
-    ) -> tuple[BootstrapState, Floats]:
+    def _folded(self, state: BootstrapState, increments: Foldable, clock: Clock) -> tuple[BootstrapState, Floats]:
         """Fold, and return the largest parameter of each row after each tile."""
         iterate, average_offset = state.iterate.copy(), state.average_offset.copy()
         step_size = self.step_size(clock.step, increments.scale)
         weight_sums = self.weight_sum(np.arange(state.n, state.n + len(increments) + 1))
         tick = self.multipliers.ticks(clock)
         draws = engine.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.slot)
-        largest = engine.fold(iterate, average_offset, increments, step_size, weight_sums[:-1], draws, threads)
+        use = engine.active()
+        largest = use.fold(iterate, average_offset, increments, step_size, weight_sums[:-1], draws, use.threads)
         blocks = state.blocks and state.blocks.updated(clock.slot, tick, np.diff(weight_sums))
         after = replace(
             state, iterate=iterate, average_offset=average_offset, n=state.n + len(increments), blocks=blocks
@@ -236,7 +285,20 @@ class OnlineBootstrap:
             return max(steps - self.average.n, 0.0)
         return steps if self.average == "uniform" else steps * (steps + 1) * (2 * steps + 1) / 6
 
-    def read(self, state: BootstrapState, targets: Floats) -> BootstrapReading:
+    def read(
+        self, algorithm: Algorithm, state: BootstrapState, rows: Floats, jointly: bool = False
+    ) -> BootstrapReading:
+        """Look along targets, and at what the companion says along them."""
+        reading = self.look(state, algorithm.pad(rows))
+        if state.companion is None or rows.shape[1] != algorithm.dimension:
+            return reading
+        return reading._replace(solved=COMPANION.look(state.companion, rows))
+
+    def estimate(self, algorithm: Algorithm, state: BootstrapState, rows: Floats) -> Floats:
+        """Look at row 0 alone."""
+        return np.asarray(algorithm.pad(rows) @ self._averages(state)[:, 0])
+
+    def look(self, state: BootstrapState, targets: Floats) -> BootstrapReading:
         """Look along targets (k, p).
 
         The spread of K blocks about their own mean is short by (K - 1) / K; the deviations make up for it.
@@ -257,7 +319,7 @@ class OnlineBootstrap:
         kind = kind or "percentile"
         if kind not in self.kinds:
             raise KindError(f"OnlineBootstrap has no {kind!r} interval; choose one of {', '.join(self.kinds)}")
-        estimate, deviations, df, n = reading
+        estimate, deviations, df, n, _ = reading
         with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
             spread = deviations.std(axis=0, ddof=1)
         if n == 0 or df == 0:  # no spread to speak of yet
@@ -269,15 +331,90 @@ class OnlineBootstrap:
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
         return Interval(estimate, lower, upper, level, kind, spread, n, df=df)
 
+    def checks(
+        self, algorithm: Algorithm, state: BootstrapState, reading: BootstrapReading, interval: Interval
+    ) -> Sequence[Check]:
+        """Make the checks of the recursion, and those that the companion allows."""
+        units = unequal_features(state.size, algorithm.n_features)
+        converged = convergence(interval.estimate, interval.standard_error, reading.solved, str(self.average), units)
+        by_blocks = self.multipliers.clock != "step"
+        return (converged, *checks_of_scores(reading, interval, allowed_for=by_blocks, scores=state.scores))
+
+    def concatenate(
+        self, methods: Sequence[Method], states: Sequence[BootstrapState]
+    ) -> tuple[OnlineBootstrap, BootstrapState]:
+        """Join the replicas of several shards; row 0, which every shard has, is taken once."""
+        expected = self
+        for method, state in zip(methods, states, strict=True):
+            if not isinstance(method, OnlineBootstrap):
+                raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares are merged")
+            if replace(expected, n_replicas=method.n_replicas) != method:
+                raise SettingError(f"{method} does not continue the replicas before it, which end at {expected}")
+            if state.n != states[0].n or not np.array_equal(state.iterate[:, 0], states[0].iterate[:, 0]):
+                raise SettingError("the shards have not seen the same stream: their estimates differ")
+            expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
+        first = states[0]
+        joined = {
+            name: np.concatenate([getattr(first, name), *(getattr(state, name)[:, 1:] for state in states[1:])], axis=1)
+            for name in ("iterate", "average_offset")
+        }
+        return replace(self, n_replicas=expected.first_replica - self.first_replica), replace(first, **joined)
+
+    def subtract(self, other: Method, one: BootstrapReading, two: BootstrapReading) -> BootstrapReading:
+        """Subtract replica by replica: what both streams' multipliers share falls out."""
+        if not isinstance(other, OnlineBootstrap):
+            return super().subtract(other, one, two)  # type: ignore[return-value]
+        for name in ("seed", "multipliers", "average", "n_replicas", "first_replica"):
+            if getattr(self, name) != getattr(other, name):
+                raise PairingError(
+                    f"{name} is {getattr(self, name)} in the first and {getattr(other, name)} in the second; paired "
+                    "bootstraps must share it"
+                )
+        df = min(one.df, two.df)
+        return BootstrapReading(one.estimate - two.estimate, one.deviations - two.deviations, df, one.n)
+
+    def verify_state(self, algorithm: Algorithm, state: Any) -> None:
+        """Refuse what is no state of a bootstrap, or one of another size."""
+        if not isinstance(state, BootstrapState):
+            raise CheckpointCorruptError("a bootstrap has no replicas")
+        shapes(state, {"iterate": "p R"}, p=algorithm.n_parameters, R=self.n_replicas + 1)
+        demand((state.blocks is None) == (self.multipliers.clock == "step"), f"blocks do not belong to {self}")
+        shapes(state, {"scores.pilot": "p"}, p=algorithm.n_parameters)
+        kept = state.companion is not None
+        demand(kept == self._accompanied(algorithm), f"least squares beside {self}, or none")
+        if kept:
+            COMPANION.verify_state(algorithm, state.companion)
+
+    def verify_rows(self, algorithm: Algorithm, state: BootstrapState, like: Increments) -> None:
+        """Compare the lengths of features, and what the companion keeps."""
+        demand(len(state.size) in (0, len(like.sizes())), "the features have another length")
+        if state.companion is not None:
+            COMPANION.verify_rows(algorithm, state.companion, like)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> OnlineBootstrap:
+        """Build it from the options of the shell."""
+        if "step_size" not in options:
+            raise SettingError(
+                "the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares"
+            )
+        clock: Any = BlockClock() if options["clock"] == "block" else options["clock"]
+        return cls(
+            Polynomial(options["step_size"]),
+            n_replicas=options["replicas"],
+            multipliers=Multipliers(clock=clock),
+            seed=options["seed"],
+        )
+
     def _refuse_divergence(
         self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
     ) -> None:
         """Name the first step and row of a tile that exploded."""
         edge = tile * TILE
-        sound = self.advance(state, increments[:edge], clock[:edge]) if edge else state
+        sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
         now, scale = sound, sound.scale
         for t in range(edge, min(edge + TILE, len(increments))):
-            now, (largest,) = self._folded(now, increments[t : t + 1], clock[t : t + 1], threads=1)
+            now, (largest,) = self._folded(now, increments[t : t + 1], clock[t : t + 1])
             scale = max(scale, float(largest[0]))
             exploded = np.flatnonzero(_exploded(largest, scale))
             if exploded.size:
@@ -297,11 +434,15 @@ def _exploded(largest: Floats, scale: float) -> Bools:
     return ~np.isfinite(largest) | (largest > EXPLODED * scale)
 
 
-def concatenate(states: Sequence[BootstrapState]) -> BootstrapState:
-    """Join the replicas of several shards of one run; row 0, which every shard has, is taken once."""
-    first = states[0]
-    iterate = np.concatenate([first.iterate, *(state.iterate[:, 1:] for state in states[1:])], axis=1)
-    average_offset = np.concatenate(
-        [first.average_offset, *(state.average_offset[:, 1:] for state in states[1:])], axis=1
-    )
-    return replace(first, iterate=iterate, average_offset=average_offset)
+OnlineBootstrap.stores = (
+    OnlineBootstrap,
+    BootstrapState,
+    EffectiveBlocks,
+    ScoreBlocks,
+    BurnIn,
+    Multipliers,
+    BlockClock,
+    Polynomial,
+    Constant,
+    *LeastSquares.stores,
+)

@@ -11,21 +11,25 @@ p the number of parameters seen, and two megabytes or four rows a parameter, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inferl.data.arrays import Floats, InPlace, Integers, lengthened
+from inferl.algorithms import Algorithm
+from inferl.data.arrays import Floats, InPlace, Integers, alike, lengthened
 from inferl.data.increments import Increments
 from inferl.data.invariants import COUNT, bounds, demand, shapes
-from inferl.data.streams import TILE, Clock
+from inferl.data.streams import TILE, Clock, Steps
+from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, dense
-from inferl.errors import KindError, SettingError
+from inferl.diagnostics import Check, Misfit, checks_of_scores
+from inferl.errors import CheckpointCorruptError, KindError, SettingError
 from inferl.interval import Interval, correlated_scores, normal
-from inferl.methods.linear_system import Coordinates, Factored, Sums
+from inferl.methods.base import Method
+from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
 from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
 from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
@@ -109,13 +113,29 @@ class LeastSquaresReading(NamedTuple):
     variance_ess: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
+    @property
+    def solved(self) -> LeastSquaresReading:
+        """Itself."""
+        return self
+
     def scores(self) -> Floats:
         """Draw errors of all targets at once, in standard errors (m, k)."""
         return correlated_scores(self.correlations)
 
+    def covariance(self) -> Floats:
+        """Covariance matrix (k, k) of the estimates; for a reading that was made jointly."""
+        return np.asarray(self.correlations[-1] * np.outer(self.standard_error, self.standard_error))
+
+    def ess(self) -> Floats:
+        """Effective sample sizes (k,): n times the variance rate of single steps over that of long blocks."""
+        if self.levels is None:
+            return np.full(len(self.estimate), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.levels.rate[0] / self.standard_error**2)
+
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(Method):
     """Streaming least squares (LSTD and its relatives) with a standard error that allows for dependence.
 
     Parameters
@@ -138,8 +158,16 @@ class LeastSquares:
         if self.blocks not in ("dyadic", "episode", "none"):
             raise SettingError(f"there are no blocks {self.blocks!r}; choose 'dyadic', 'episode' or 'none'")
 
-    def init(self, n_parameters: int, outputs: Integers = NONE) -> LeastSquaresState:
+    def init(self, algorithm: Algorithm) -> LeastSquaresState:
         """Start with empty sums."""
+        if not algorithm.affine:
+            raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
+        if algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
+            raise SettingError(too_large(algorithm.dimension, "parameters"))
+        return self.empty(algorithm.dimension, algorithm.outputs)
+
+    def empty(self, n_parameters: int, outputs: Integers = NONE) -> LeastSquaresState:
+        """Return sums over nothing."""
         return LeastSquaresState(
             coordinates=Coordinates.none_of(n_parameters),
             outputs=outputs,
@@ -155,7 +183,30 @@ class LeastSquares:
             wholes=None if self.blocks == "episode" else Wholes.empty(0),
         )
 
-    def advance(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
+    def prepare(
+        self, algorithm: Algorithm, state: LeastSquaresState, steps: Steps, increments: Increments, clock: Clock
+    ) -> tuple[LeastSquaresState, Any]:
+        """Find the equations to add; the sums, too large to be copied for a few rows, are changed by `commit`."""
+        return state, (algorithm.value_form(increments), clock) if len(increments) else None
+
+    def commit(self, state: LeastSquaresState, work: Any) -> None:
+        """Fold the increments."""
+        if work is not None:
+            self.fold(state, *work)
+
+    def copy(self, state: LeastSquaresState) -> LeastSquaresState:
+        """Copy the sums."""
+        return state.copy()
+
+    def limited(self, algorithm: Algorithm) -> bool:
+        """Whether a table is too large for all its states to be solved for."""
+        return algorithm.dimension > MOST_SOLVED
+
+    def admit(self, state: LeastSquaresState, rows: Sequence[Transitions | Increments]) -> None:
+        """Refuse rows that would make the matrix too large."""
+        state.coordinates.check_room_for(rows)
+
+    def fold(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
         """Fold increments into the sums, in place; epochs end at tile edges."""
         start = 0
         while start < len(increments):
@@ -180,8 +231,22 @@ class LeastSquares:
         if state.n >= state.epoch_end:
             self._end_epoch(state)
 
-    def read(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
+    def estimate(self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats) -> Floats:
+        """Solve, and leave out all that belongs to errors."""
+        if state.n == 0:
+            return np.zeros(len(rows))
+        inside, _ = state.coordinates.targets(rows)
+        factored, vector = state.factored()
+        return np.asarray(inside[:, : len(state.coordinates)] @ factored.solve(vector))
+
+    def read(
+        self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats, jointly: bool = False
+    ) -> LeastSquaresReading:
         """Look along targets (k, p); `jointly`, also at how their errors go together."""
+        return self.look(state, rows, jointly)
+
+    def look(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
+        """Look along targets (k, p)."""
         inside, missing = state.coordinates.targets(targets)
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
@@ -242,9 +307,19 @@ class LeastSquares:
         error, df = reading.standard_error, reading.df
         return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, df=df)
 
-    def information(self, n: int) -> float:
-        """All steps count alike."""
-        return float(n)
+    def checks(
+        self, algorithm: Algorithm, state: LeastSquaresState, reading: LeastSquaresReading, interval: Interval
+    ) -> Sequence[Check]:
+        """Make the checks of a solution."""
+        exact = Check("convergence", "passed", "least squares solves the equation exactly")
+        return (exact, *checks_of_scores(reading, interval, allowed_for=self.blocks == "dyadic"))
+
+    def misfit(self, algorithm: Algorithm, state: LeastSquaresState) -> Misfit | None:
+        """Compare the features with the returns; of several policies, where they differ most."""
+        if state.n == 0:
+            return None
+        found = [Misfit.of(self.look(state, rows, jointly=True)) for rows in algorithm.checked_targets()]
+        return max(found, key=lambda misfit: misfit.size, default=None)
 
     def merge(self, states: Sequence[LeastSquaresState]) -> LeastSquaresState:
         """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it.
@@ -299,6 +374,41 @@ class LeastSquares:
             current=current,
             wholes=Wholes.only(Segments.joined(pieces)) if pieces else None,
         )
+
+    def verify_state(self, algorithm: Algorithm, state: Any) -> None:
+        """Refuse what is no state of least squares, or one of another size."""
+        if not isinstance(state, LeastSquaresState):
+            raise CheckpointCorruptError(f"{self} has no sums")
+        demand(np.array_equal(state.outputs, algorithm.outputs), f"{algorithm} has other outputs")
+        shapes(state, {"coordinates.index": "p"}, p=algorithm.dimension)
+
+    def verify_rows(self, algorithm: Algorithm, state: LeastSquaresState, like: Increments) -> None:
+        """Compare what is kept of rows with increments of the algorithm."""
+        like = algorithm.value_form(like)
+        for number, kept in enumerate(state.first_epoch or ()):
+            whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # the first has what all share
+            demand(whole and alike(kept.increments, like), "the first rows are not those of the algorithm")
+        by_episodes = self.blocks == "episode"
+        demand((state.wholes is None) == by_episodes, f"whole streams are summed, or not, otherwise than {self} does")
+        if state.n:
+            named = np.arange(len(state.coordinates.index)) if like.named() is None else state.outputs
+            seen = bool((state.coordinates.index[named] >= 0).all())
+            demand(seen, "parameters that every step touches have not been seen")
+        if state.first_epoch is not None:
+            return
+        scores = like.scores(np.zeros(like.n_parameters))
+        wanted: type = EpisodeSums if by_episodes else SparseCascade if isinstance(scores, Sparse) else Cascade
+        found = type(state.current)
+        demand(found is wanted, f"scores are summed by {found.__name__}, not {wanted.__name__}")
+        if wanted is SparseCascade and isinstance(scores, Sparse):
+            shapes(state.current, {"index": "S T m"}, m=scores.index.shape[1])
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> LeastSquares:
+        """Build it from the options of the shell."""
+        if "step_size" in options:
+            raise SettingError("least squares has no step size; leave --step-size out, or say --method bootstrap")
+        return cls(algorithm.blocks)
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
         """Give the parameters that appear for the first time a place."""
@@ -357,7 +467,7 @@ class LeastSquares:
         """Blocks of the current epoch, and whole streams; if the epoch's rows are still there, scored at this pilot.
 
         The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
-        `place` says where the state's parameters are in the factored matrix.
+        `index` says where the state's parameters are in the factored matrix.
         """
         if not state.first_epoch:
             return state.current, state.wholes
@@ -389,3 +499,19 @@ def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock
 def _n_levels(epoch_end: int) -> int:
     """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
     return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))
+
+
+LeastSquares.stores = (
+    LeastSquares,
+    LeastSquaresState,
+    FirstEpoch,
+    Sums,
+    Mixing,
+    Coordinates,
+    SparseCascade,
+    Cascade,
+    EpisodeSums,
+    Moments,
+    Segments,
+    Wholes,
+)

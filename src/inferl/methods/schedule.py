@@ -9,43 +9,38 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from inferl import engine
 from inferl.algorithms import Algorithm, Carry
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand
 from inferl.data.ratios import RatioSummary
-from inferl.data.streams import TILE, Clock, Steps, Streams
+from inferl.data.streams import TILE, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
-from inferl.errors import DivergenceError, SettingError
-from inferl.methods.bootstrap import BootstrapState, OnlineBootstrap
-from inferl.methods.least_squares import LeastSquares, LeastSquaresState
-from inferl.methods.linear_system import MOST_SOLVED, too_large
+from inferl.engine import Backend
+from inferl.errors import DivergenceError
+from inferl.methods.base import Method
 from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["COMPANION", "EvaluatorState", "Method", "Schedule", "uninterrupted"]
+__all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
 LONGEST_RUN = 262_144  # numbers of features that are worked on at once
 MANY_ROWS = 4096  # of a chunk; to work on a copy of the sums, however large, then costs less than a tenth of the work
-MOST_COMPANIONED = 1000  # parameters up to which a bootstrap keeps least-squares sums beside it
-COMPANION = LeastSquares()
-
-Method = LeastSquares | OnlineBootstrap
 
 
 @dataclass(eq=False)
 class EvaluatorState:
     """All that has been learned from the stream; what a checkpoint holds."""
 
-    method: BootstrapState | LeastSquaresState
-    companion: LeastSquaresState | None
+    method: Any  # of the method, which alone knows what it is
     streams: Streams = field(default_factory=Streams)
     pending: Steps | None = None  # rows of the tile that is not full yet
     carry: Carry = field(default_factory=dict)
@@ -60,7 +55,7 @@ class EvaluatorState:
     broken: bool = False  # sums were left half-changed, as when memory runs out
 
     def verify(self) -> None:
-        """Refuse numbers that no stream has; how the parts go together is said in `storable.py`."""
+        """Refuse numbers that no stream has; how the parts go together is said in `storage`."""
         bounds(self, {"outcomes": (0, 2**64 - 1), "fingerprint": (0, 2**64 - 1), "ratios_ndim": (0, 2)})
         demand(not self.broken, "an evaluator was saved whose last update was cut off")
 
@@ -71,7 +66,12 @@ class Schedule:
 
     algorithm: Algorithm
     method: Method
+    backend: Backend
     threads: int = 1
+
+    def working(self) -> AbstractContextManager[None]:
+        """Activate the backend as long as the block lasts."""
+        return engine.using(self.backend, self.threads)
 
     @property
     def run(self) -> int:
@@ -83,24 +83,14 @@ class Schedule:
 
     def start(self) -> EvaluatorState:
         """Return the state before the first row; refuse a method that the algorithm cannot have."""
-        algorithm, method = self.algorithm, self.method
-        if isinstance(method, OnlineBootstrap):
-            if not algorithm.recursive:
-                raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
-            kept = method.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
-            companion = COMPANION.init(algorithm.dimension) if kept else None
-            return EvaluatorState(method.init(algorithm.n_parameters), companion)
-        if not algorithm.affine:
-            raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
-        if algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
-            raise SettingError(too_large(algorithm.dimension, "parameters"))
-        return EvaluatorState(method.init(algorithm.dimension, algorithm.outputs), None)
+        return EvaluatorState(self.method.init(self.algorithm))
 
     def update(self, state: EvaluatorState, data: Transitions | Increments) -> None:
         """Place checked rows in time and work on the tiles that they complete: all of it or, if it raises, nothing.
 
-        Work is done on a draft. Sums of least squares are too large to be copied for a few rows: then all that can
-        raise comes first, and they are changed in place at the end, where signals are held back.
+        Work is done on a draft. The state of a method may be too large to be copied for a few rows: then all that can
+        raise comes first (`Method.prepare`), and it is changed in place at the end (`Method.commit`), where signals
+        are held back.
         """
         copied = len(data) >= MANY_ROWS
         draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
@@ -109,13 +99,13 @@ class Schedule:
         if isinstance(data, Increments) and draft.like is None:
             draft.like = data[:0].copied()
         diverged, waiting = None, []
-        with np.errstate(all="ignore"):  # where numbers overflow, a check says so
+        with self.working(), np.errstate(all="ignore"):  # where numbers overflow, a check says so
             draft.streams, steps = state.streams.place(data)
             try:
                 for run in self._runs(draft, steps):
                     waiting.append(self._prepared(draft, run))
                     if copied:
-                        self._fold(draft, waiting.pop())
+                        self.method.commit(draft.method, waiting.pop())
             except DivergenceError as error:
                 diverged, start = error, int(run.clock.step[0])
                 sound = max(error.step - start, 0) // TILE * TILE  # back to the edge of the tile it was in
@@ -125,8 +115,8 @@ class Schedule:
                 draft.diverged = (str(error), error.step, error.replica)
             with uninterrupted():
                 try:
-                    for increments in waiting:
-                        self._fold(draft, increments)
+                    for work in waiting:
+                        self.method.commit(draft.method, work)
                 except BaseException:
                     state.broken = not copied
                     raise
@@ -139,9 +129,9 @@ class Schedule:
         if own.pending is None:
             return own
         state = self._copied(own)
-        with np.errstate(all="ignore"):
+        with self.working(), np.errstate(all="ignore"):
             try:
-                self._fold(state, self._prepared(state, own.pending))
+                self.method.commit(state.method, self._prepared(state, own.pending))
             except DivergenceError as error:  # the reading is that of the last full tile, and says so
                 state.diverged = (str(error), error.step, error.replica)
         return state
@@ -151,9 +141,7 @@ class Schedule:
         return _fingerprints(state, state.pending)
 
     def _copied(self, state: EvaluatorState) -> EvaluatorState:
-        method = state.method.copy() if isinstance(state.method, LeastSquaresState) else state.method
-        companion = state.companion and state.companion.copy()
-        return replace(state, method=method, companion=companion, episodes=state.episodes.copy())
+        return replace(state, method=self.method.copy(state.method), episodes=state.episodes.copy())
 
     def _runs(self, draft: EvaluatorState, steps: Steps) -> Iterator[Steps]:
         """Cut the rows that waited and new ones into runs of whole tiles; what is left over waits."""
@@ -170,30 +158,16 @@ class Schedule:
             draft.pending = None
             yield run
 
-    def _prepared(self, draft: EvaluatorState, run: Steps) -> tuple[Increments, Clock] | None:
-        """Take in whole tiles (or, for a reading, less than one); return what is left to fold into sums."""
+    def _prepared(self, draft: EvaluatorState, run: Steps) -> Any:
+        """Take in whole tiles (or, for a reading, less than one); return what is left for the method to commit."""
         increments, clock, carry = self.algorithm.increments(run, draft.carry)
-        to_fold = None
-        if len(increments):
-            if isinstance(draft.method, LeastSquaresState) or draft.companion is not None:
-                to_fold = self.algorithm.value_form(increments), clock
-            if isinstance(self.method, OnlineBootstrap):
-                replicas = cast(BootstrapState, draft.method)
-                draft.method = self.method.advance(replicas, increments, clock, self.threads)
+        draft.method, work = self.method.prepare(self.algorithm, draft.method, run, increments, clock)
         draft.carry = carry
         draft.outcomes, draft.fingerprint = _fingerprints(draft, run)
         if isinstance(run.data, Transitions):
             draft.ratios = draft.ratios.updated(run.data.ratios, run.data.discounts)
             draft.episodes.add(run)
-        return to_fold
-
-    def _fold(self, draft: EvaluatorState, prepared: tuple[Increments, Clock] | None) -> None:
-        """Fold increments into the sums of least squares, in place."""
-        if prepared is not None:
-            if isinstance(self.method, OnlineBootstrap):
-                COMPANION.advance(cast(LeastSquaresState, draft.companion), *prepared)
-            else:
-                self.method.advance(cast(LeastSquaresState, draft.method), *prepared)
+        return work
 
 
 def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:

@@ -1,0 +1,219 @@
+"""Method: the protocol of everything that folds increments into a state and reads intervals off it.
+
+The evaluator, the schedule, reports, run files and the shell know this class and no method behind it. A new method is
+one file: a frozen dataclass that inherits from `Method`, its state, and one call of `register`. What most methods do
+not have (replicas, sums to merge) has a default here that refuses with a clear error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from inferl.algorithms import Algorithm
+from inferl.data.arrays import Floats
+from inferl.data.increments import Increments
+from inferl.data.streams import Clock, Steps
+from inferl.data.transitions import Transitions
+from inferl.errors import SettingError
+from inferl.interval import Interval
+
+if TYPE_CHECKING:
+    from inferl.diagnostics import Check, Misfit
+    from inferl.methods.least_squares import LeastSquaresReading
+
+__all__ = ["Method", "Reading", "method_named", "names", "register", "registered"]
+
+
+class Reading(Protocol):
+    """What a state says along k targets: all that an interval and its checks are made of."""
+
+    @property
+    def estimate(self) -> Floats:
+        """The estimates (k,)."""
+        ...
+
+    @property
+    def df(self) -> Any:
+        """Degrees of freedom of the variance."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Number of transitions behind it."""
+        ...
+
+    @property
+    def solved(self) -> LeastSquaresReading | None:
+        """What least squares says along the same targets, if its sums are kept; many checks need it."""
+        ...
+
+    def scores(self) -> Floats:
+        """Draws of all errors at once, in standard errors (m, k); what simultaneous intervals are made of."""
+        ...
+
+    def covariance(self) -> Floats:
+        """Covariance matrix (k, k) of the estimates."""
+        ...
+
+
+class Method:
+    """Base of all methods; their settings are frozen dataclasses, their states anything that can be stored.
+
+    A method must have `init`, `advance`, `read` and `interval`. States are made of dataclasses, which `stores` names,
+    so that a checkpoint may contain them.
+
+    >>> from inferl import LeastSquares
+    >>> isinstance(LeastSquares(), Method), names()
+    (True, ['least-squares', 'bootstrap'])
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("normal",)  # of pointwise intervals; the first is the default
+    stores: ClassVar[tuple[type, ...]] = ()  # classes of its settings and states, itself included
+    whole: ClassVar[bool] = False  # whether the auxiliary parameters can be asked for, too
+
+    # Folding.
+
+    def init(self, algorithm: Algorithm) -> Any:
+        """Return the state before the first row; refuse an algorithm that this method cannot have."""
+        raise NotImplementedError
+
+    def advance(self, algorithm: Algorithm, state: Any, steps: Steps, increments: Increments, clock: Clock) -> Any:
+        """Return the state after these rows; the one given stays as it is.
+
+        `steps` are the rows as they came, `increments` what the algorithm made of them, each with its `clock`; an
+        algorithm that waits for later steps may return fewer, or those of earlier rows.
+        """
+        raise NotImplementedError
+
+    def prepare(
+        self, algorithm: Algorithm, state: Any, steps: Steps, increments: Increments, clock: Clock
+    ) -> tuple[Any, Any]:
+        """Do all of `advance` that can fail; return the state, and what is left for `commit` to do.
+
+        For states that are too large to be copied for a few rows; others need not know of it.
+        """
+        return self.advance(algorithm, state, steps, increments, clock), None
+
+    def commit(self, state: Any, work: Any) -> None:
+        """Do what is left, changing the state in place."""
+
+    def copy(self, state: Any) -> Any:
+        """Return a state that `commit` may change without changing this one."""
+        return state
+
+    def limited(self, algorithm: Algorithm) -> bool:
+        """Whether rows must pass `admit` before they are taken in."""
+        return False
+
+    def admit(self, state: Any, rows: Sequence[Transitions | Increments]) -> None:
+        """Refuse rows that the state has no room for."""
+
+    # Reading.
+
+    def read(self, algorithm: Algorithm, state: Any, rows: Floats, jointly: bool = False) -> Reading:
+        """Look along targets, the rows of a matrix; `jointly`, also at how their errors go together."""
+        raise NotImplementedError
+
+    def estimate(self, algorithm: Algorithm, state: Any, rows: Floats) -> Floats:
+        """Return the estimates alone, as cheaply as they can be had."""
+        return self.read(algorithm, state, rows).estimate
+
+    def interval(self, reading: Any, level: float, kind: str | None = None) -> Interval:
+        """Turn a reading into intervals."""
+        raise NotImplementedError
+
+    def checks(self, algorithm: Algorithm, state: Any, reading: Any, interval: Interval) -> Sequence[Check]:
+        """Make the checks that belong to this method; those of the data and of the target are made for all."""
+        return ()
+
+    def misfit(self, algorithm: Algorithm, state: Any) -> Misfit | None:
+        """Compare what the features say of the starts with what was earned, if that can be read off the state."""
+        return None
+
+    def information(self, n: int) -> float:
+        """How fast the error shrinks: proportional to the inverse of its variance after n steps."""
+        return float(n)
+
+    # Several states.
+
+    def merge(self, states: Sequence[Any]) -> Any:
+        """Join what was learned from separate streams."""
+        raise SettingError(f"{type(self).__name__} cannot be merged; LeastSquares can")
+
+    def concatenate(self, methods: Sequence[Method], states: Sequence[Any]) -> tuple[Method, Any]:
+        """Join replicas of one stream, this method's first; return the method that would have run all of them."""
+        raise SettingError(f"{type(self).__name__} has no replicas to concatenate; LeastSquares are merged")
+
+    def subtract(self, other: Method, one: Any, two: Any) -> Reading:
+        """Return the reading of a difference on one stream, from the readings of both methods."""
+        raise SettingError(
+            f"paired=True subtracts the replicas of two bootstraps, and {type(self).__name__} has none; evaluate both "
+            "policies at once with Stack, and ask it for the target (c, -c)"
+        )
+
+    # Files and the shell.
+
+    def verify_state(self, algorithm: Algorithm, state: Any) -> None:
+        """Refuse a state from a file that this method and algorithm cannot have left: its types and sizes."""
+
+    def verify_rows(self, algorithm: Algorithm, state: Any, like: Increments) -> None:
+        """The same, beside the increments that the algorithm makes of a step."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> Method:
+        """Build the method from the options of the shell."""
+        return cls()
+
+
+# The registry: which methods the shell offers, and which classes a file may contain.
+
+_REGISTERED: dict[str, str | type[Method]] = {
+    "least-squares": "inferl.methods.least_squares:LeastSquares",
+    "bootstrap": "inferl.methods.bootstrap:OnlineBootstrap",
+}
+_GROUP = "inferl.methods"  # entry points of other packages
+
+M = TypeVar("M", bound=type[Method])
+
+
+def register(name: str) -> Callable[[M], M]:
+    """Make a method known by its name: to the shell, and to whoever reads a file that holds its state.
+
+    A package may instead name the class in its entry points, group ``inferl.methods``.
+    """
+
+    def registering(cls: M) -> M:
+        if _REGISTERED.get(name, cls) is not cls:
+            raise SettingError(f"there is a method {name!r} already")
+        _REGISTERED[name] = cls
+        return cls
+
+    return registering
+
+
+def names() -> list[str]:
+    """Names of all methods, those of installed packages included."""
+    return list(dict.fromkeys([*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))]))
+
+
+def method_named(name: str) -> type[Method]:
+    """Return the class of this name."""
+    if name not in _REGISTERED:
+        found = [point.load() for point in entry_points(group=_GROUP) if point.name == name]
+        if not found:
+            raise SettingError(f"there is no method {name!r}; choose one of {', '.join(names())}")
+        _REGISTERED[name] = found[0]
+    home = _REGISTERED[name]
+    if isinstance(home, str):
+        module, _, cls = home.partition(":")
+        home = _REGISTERED[name] = getattr(import_module(module), cls)
+    assert isinstance(home, type)
+    return home
+
+
+def registered() -> list[type[Method]]:
+    """Return the classes of all methods."""
+    return [method_named(name) for name in names()]

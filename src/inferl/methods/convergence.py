@@ -1,0 +1,74 @@
+"""Whether the bootstrap has converged, and whether its features suit one step size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferl.data.arrays import Floats
+from inferl.diagnostics import Check
+from inferl.methods.least_squares import LeastSquaresReading
+
+__all__ = ["convergence", "unequal_features"]
+
+MOST_NAMED = 4  # features in a sentence
+TOO_WIDE = 3  # times the standard error of least squares; one that has converged shows at most 1.15 times as much
+FAR_APART = 10  # sizes of features; a step size that suits one then moves the other 100 times too slowly
+
+
+def unequal_features(size: Floats, n_features: int) -> str:
+    """Name the features that are so much smaller than the largest one that no step size suits both.
+
+    >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # one was never seen
+    'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no step size suits them all'
+    """
+    if len(size) == 0 or len(size) % n_features:
+        return ""
+    size = size.reshape(-1, n_features).max(axis=0)  # of a Stack, whose parts see the same features
+    largest = int(np.argmax(size))
+    small = np.flatnonzero((size > 0) & (FAR_APART * size <= size[largest]))
+    if not len(small):
+        return ""
+    smallest = float(size[small].min())
+    named = [str(k) for k in small[:MOST_NAMED].tolist()]
+    if len(small) > MOST_NAMED:
+        named[-1] = f"{len(small) - MOST_NAMED + 1} others"
+    who = f"feature {named[0]} is" if len(named) == 1 else f"features {', '.join(named[:-1])} and {named[-1]} are up to"
+    return (
+        f"{who} {size[largest] / smallest:.3g} times smaller than feature {largest} ({smallest:.3g} beside "
+        f"{size[largest]:.3g}), so no step size suits {'both' if len(named) == 1 else 'them all'}"
+    )
+
+
+def convergence(
+    estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str, units: str
+) -> Check:
+    """Whether the bootstrap has arrived: its distance to the least-squares solution, and its own standard error.
+
+    Rows that a step size throws about are far from each other, and so never far from the solution in their own
+    standard errors. `units` says which features are far too small for the step size, if any.
+    """
+    name = "convergence"
+    if solved is None:
+        message = "no least-squares sums are kept beside the bootstrap"
+        return Check(name, "not available", f"{message}; {units}" if units else message)
+    distance = np.abs(solved.estimate - estimate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
+    most = 1.5 if average == "linear" else 0.5
+    if not np.isfinite(gap):
+        return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
+    known = solved.standard_error > 0
+    wider = float(np.max(standard_error[known] / solved.standard_error[known], initial=0.0))
+    if gap <= most and wider <= TOO_WIDE:
+        return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
+    if gap > most:
+        message = (
+            f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine)"
+        )
+        value, remedy = gap, "use a larger step size, more data, or LeastSquares"
+    else:
+        message = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
+        value, remedy = wider, "use more data, a smaller step size or cap, or LeastSquares"
+    if units:
+        remedy = "bring the features to one size, as features.Scaled does, or use LeastSquares, which does not mind"
+    return Check(name, "failed", "; ".join(filter(None, [f"{message}: it has not arrived", units])), value, remedy)
