@@ -11,27 +11,20 @@ it is saved again.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
-import os
-import resource
-import select
-import subprocess
-import sys
 import tempfile
-import time
 import traceback
 import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from fuzzing import Judgement, Lost, ask_worker, command, serve
 
 from inferl import (
     GTD2,
@@ -61,7 +54,6 @@ BAD = ("damage not found", "foreign exception", "too much memory", "died", "hung
 OUTCOMES = ("refused", "refused in use", "used", *BAD)
 SORTS = ("damage", "forgery", "places")
 MEMORY = 1 << 30  # bytes that a reader may map beyond what it has after its imports
-PATIENCE = 20.0  # seconds for one input
 
 Generator = np.random.Generator
 
@@ -389,99 +381,33 @@ def _bits(content: bytes) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
         return {name: (str(a.dtype), a.shape, a.tobytes()) for name, a in archive.items()}
 
 
-def _worker(seed: int) -> None:
-    """Judge the inputs whose numbers come in, one a line."""
+def worker(seed: int) -> None:
+    """Judge the inputs whose numbers come in."""
     warnings.simplefilter("ignore")  # forged numbers may overflow
     made = samples()
-    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, mapped + MEMORY))
-    print("ready", flush=True)
+
+    def judge(number: int, folder: Path) -> list[str]:
+        one = drawn(made, seed, number)
+        outcome, message = judged(one, folder)
+        return [one.sort, one.kind, outcome, message]
+
+    serve(judge, MEMORY)
+
+
+def campaign(numbers: Iterable[int], seed: int = 0) -> Iterator[Judgement]:
+    """Judge inputs, grouped by sort; a lost one is of none."""
+    for number, answer in ask_worker(__file__, numbers, seed):
+        sort, kind, outcome, message = ["", "", answer.outcome, ""] if isinstance(answer, Lost) else answer
+        yield Judgement(number, sort, kind, outcome, message)
+
+
+def show(number: int, seed: int) -> None:
+    """Read one input here, and say what was found."""
+    warnings.simplefilter("ignore")
+    one = drawn(samples(), seed, number)
     with tempfile.TemporaryDirectory() as folder:
-        for line in sys.stdin:
-            one = drawn(made, seed, int(line))
-            outcome, words = judged(one, Path(folder))
-            print(json.dumps([outcome, one.kind, one.sort, words]), flush=True)
-
-
-class _Reader:
-    """A process that reads inputs, and is replaced when it dies or hangs."""
-
-    def __init__(self, seed: int) -> None:
-        self.command = [sys.executable, __file__, "--worker", "--seed", str(seed)]
-        self.process: Any = None
-
-    def ask(self, number: int) -> tuple[str, str, str, str]:
-        """Have one input judged."""
-        if self.process is None:
-            alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            self.process = subprocess.Popen(self.command, env=alone, **pipes)  # type: ignore[call-overload]
-            assert self._line(120.0) == "ready\n"
-        self.process.stdin.write(f"{number}\n")
-        self.process.stdin.flush()
-        line = self._line(PATIENCE)
-        if line:
-            outcome, kind, sort, words = json.loads(line)
-            return outcome, kind, sort, words
-        outcome = "hung" if self.process.poll() is None and line is None else "died"
-        self.close()
-        return outcome, "", "", ""
-
-    def _line(self, patience: float) -> str | None:
-        """The next line; empty if there is none because it died, None if it hangs."""
-        give_up = time.monotonic() + patience
-        while time.monotonic() < give_up:
-            if select.select([self.process.stdout], [], [], 0.5)[0]:
-                return str(self.process.stdout.readline())
-        return None
-
-    def close(self) -> None:
-        """End the process."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
-
-
-def campaign(numbers: Iterator[int] | range, seed: int = 0) -> Iterator[tuple[int, str, str, str, str]]:
-    """Judge inputs; yield number, outcome, kind, sort, and what was said."""
-    reader = _Reader(seed)
-    try:
-        for number in numbers:
-            yield (number, *reader.ask(number))
-    finally:
-        reader.close()
-
-
-def main() -> None:
-    from rich.progress import track
-
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--inputs", type=int, default=10_000)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--first", type=int, default=0, help="number of the first input")
-    options.add_argument("--show", type=int, help="read this input here, and say what was found")
-    options.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    said = options.parse_args()
-    if said.worker:
-        return _worker(said.seed)
-    if said.show is not None:
-        warnings.simplefilter("ignore")
-        one = drawn(samples(), said.seed, said.show)
-        with tempfile.TemporaryDirectory() as folder:
-            print(one.kind, one.sort, *judged(one, Path(folder)), sep=": ")
-        return None
-    counts: Counter[tuple[str, str]] = Counter()
-    judgements = campaign(range(said.first, said.first + said.inputs), said.seed)
-    for number, outcome, kind, sort, words in track(judgements, "files", total=said.inputs):
-        counts[outcome, sort] += 1
-        if outcome in BAD:
-            print(f"{number} {kind}, {sort}: {outcome}: {words}", flush=True)
-    for outcome in OUTCOMES:
-        row = {sort: counts[outcome, sort] for sort in (*SORTS, "")}
-        print(f"{outcome:20} {sum(row.values()):8}  ", *(f"{n} {sort}" for sort, n in row.items() if n))
-    sys.exit(any(counts[outcome, sort] for outcome in BAD for sort in (*SORTS, "")))
+        print(one.kind, one.sort, *judged(one, Path(folder)), sep=": ")
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, OUTCOMES, BAD, campaign, show)

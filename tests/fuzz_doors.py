@@ -7,11 +7,8 @@ evaluator as it was. A step that is observed must be taken or refused as the sam
 
 from __future__ import annotations
 
-import argparse
-import sys
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -21,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pandas
 from checks import arrays_of
+from fuzzing import Judgement, command
 
 import inferl
 from inferl.data.vectors import Sparse
@@ -568,8 +566,8 @@ ROUND = [
 ]
 
 
-def judged(number: int, seed: int) -> tuple[str, str, str, str]:
-    """Try one input; return the door, the sort of thing, the outcome, and what there is to say."""
+def judged(number: int, seed: int) -> Judgement:
+    """Try one input."""
     rng = np.random.default_rng([seed, number])
     door = ROUND[number % len(ROUND)]
     sort, known, use = DOORS[door](rng)
@@ -587,39 +585,21 @@ def judged(number: int, seed: int) -> tuple[str, str, str, str]:
         outcome = "refused though sound"
     if known is False and outcome == "taken":
         outcome = "taken though rotten"
-    return door, sort, outcome, words
+    return Judgement(number, door, sort, outcome, words)
 
 
-def campaign(numbers: range, seed: int) -> Iterator[tuple[int, str, str, str, str]]:
+def campaign(numbers: Iterable[int], seed: int) -> Iterator[Judgement]:
     """Try inputs one after the other."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a masked element that becomes NaN warns, and is refused
         for number in numbers:
-            yield number, *judged(number, seed)
+            yield judged(number, seed)
 
 
-def main() -> None:
-    from rich.progress import track
-
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--inputs", type=int, default=100_000)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--show", type=int, help="try this input alone, and say what was found")
-    said = options.parse_args()
-    if said.show is not None:
-        print(*next(campaign(range(said.show, said.show + 1), said.seed)), sep=": ")
-        return
-    counts: Counter[tuple[str, str]] = Counter()
-    for number, door, sort, outcome, words in track(campaign(range(said.inputs), said.seed), "doors", said.inputs):
-        counts[door, outcome] += 1
-        if outcome in BAD:
-            print(f"{number} {door}, {sort}: {outcome}: {words:.200}", flush=True)
-    print(f"{'':14}", *(f"{outcome:>20}" for outcome in OUTCOMES))
-    for door in (*DOORS, ""):
-        row = [sum(counts[one, outcome] for one in DOORS if door in ("", one)) for outcome in OUTCOMES]
-        print(f"{door or 'all':14}", *(f"{n:20,}" for n in row))
-    sys.exit(any(counts[door, outcome] for door in DOORS for outcome in BAD))
+def show(number: int, seed: int) -> None:
+    """Try one input, and say what was found."""
+    print(*next(campaign([number], seed)), sep=": ")
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, OUTCOMES, BAD, campaign, show, inputs=100_000)

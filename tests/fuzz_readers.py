@@ -6,17 +6,10 @@ Inputs are read in a process of their own, with little memory: one that kills it
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import select
-import subprocess
-import sys
 import tempfile
-import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,16 +17,17 @@ from typing import Any
 import numpy as np
 import pandas
 import pyarrow as pa
+from fuzzing import Judgement, Lost, ask_worker, command, serve
 from pyarrow import feather, parquet
 
 from inferl.errors import InferlError
 from inferl.sources import table
 
-__all__ = ["OUTCOMES", "campaign"]
+__all__ = ["BAD", "OUTCOMES", "campaign"]
 
-OUTCOMES = ("the same", "refused", "more lenient", "read differently", "foreign exception", "died", "hung")
-MEMORY = 3 << 30  # bytes that a reader may map
-PATIENCE = 20.0  # seconds for one input
+BAD = ("read differently", "foreign exception", "died", "hung")
+OUTCOMES = ("the same", "refused", "more lenient", *BAD)
+MEMORY = 2 << 30  # bytes that a reader may map beyond what it has after its imports
 
 Generator = np.random.Generator
 
@@ -400,103 +394,34 @@ def judged(one: Input, folder: Path, say: Callable[[str], None] = lambda stage: 
 # Many of them, in a process that may die.
 
 
-def _worker(seed: int) -> None:
-    """Read numbers of inputs from standard input; answer with a line each."""
-    import resource
+def worker(seed: int) -> None:
+    """Judge the inputs whose numbers come in."""
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    def judge(number: int, folder: Path) -> list[str]:
+        one = drawn(seed, number)
+        outcome, message = judged(one, folder, say=lambda stage: print(stage, flush=True))
+        return [one.form, "damaged" if one.damaged else "sound", outcome, message[:300]]
 
-    def say(line: str) -> None:
-        print(line, flush=True)
+    serve(judge, MEMORY)
 
+
+def campaign(numbers: Iterable[int], seed: int = 0) -> Iterator[Judgement]:
+    """Judge inputs, grouped by format; a lost one is of none. Where pandas was lost, the package had read the log."""
+    for number, answer in ask_worker(__file__, numbers, seed):
+        if isinstance(answer, Lost):
+            outcome = "more lenient" if answer.stage == "pandas" else answer.outcome
+            answer = ["", "", outcome, answer.stage]
+        form, sort, outcome, message = answer
+        yield Judgement(number, form, sort, outcome, message)
+
+
+def show(number: int, seed: int) -> None:
+    """Read one input here, and say what was found."""
+    one = drawn(seed, number)
+    print(one.roles, one.content[:3000], one.name, one.oracle, sep="\n")
     with tempfile.TemporaryDirectory() as folder:
-        for line in sys.stdin:
-            one = drawn(seed, int(line))
-            outcome, words = judged(one, Path(folder), say)
-            say(json.dumps([outcome, one.form, one.damaged, words[:300]]))
-
-
-class _Reader:
-    """A worker, started again whenever it died."""
-
-    def __init__(self, seed: int) -> None:
-        self.command = [sys.executable, __file__, "--worker", "--seed", str(seed)]
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def ask(self, number: int) -> tuple[str, str, bool, str]:
-        if self.process is None:
-            env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
-            )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(b"%d\n" % number)
-        self.process.stdin.flush()
-        until, answer, stage = time.monotonic() + PATIENCE, b"", b"starting"
-        while not answer.endswith(b"]\n"):
-            ready, _, _ = select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0))
-            got = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
-            answer += got
-            stage = answer.splitlines()[-1] if answer else stage
-            if not got:
-                self.close()
-                outcome = "died" if ready else "hung"
-                if stage == b"pandas":  # ours was read
-                    outcome = "more lenient"
-                return outcome, "", True, stage.decode()
-        outcome, form, damaged, words = json.loads(answer.splitlines()[-1])
-        return outcome, form, damaged, words
-
-    def close(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
-
-
-def campaign(numbers: Iterator[int] | range, seed: int = 0) -> Iterator[tuple[int, str, str, bool, str]]:
-    """Read inputs; yield number, outcome, format, whether it was damaged, and what was found."""
-    reader = _Reader(seed)
-    try:
-        for number in numbers:
-            yield (number, *reader.ask(number))
-    finally:
-        reader.close()
-
-
-def main() -> None:
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--inputs", type=int, default=10_000)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--first", type=int, default=0, help="number of the first input")
-    options.add_argument("--show", type=int, help="read this input here, and say what was found")
-    options.add_argument("--list", action="append", default=[], choices=OUTCOMES, help="print inputs with this outcome")
-    options.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    said = options.parse_args()
-    if said.worker:
-        return _worker(said.seed)
-    if said.show is not None:
-        one = drawn(said.seed, said.show)
-        print(one.roles, one.content[:3000], one.name, one.oracle, sep="\n")
-        with tempfile.TemporaryDirectory() as folder:
-            print(*judged(one, Path(folder)), sep=": ")
-        return None
-    counts: Counter[tuple[str, str]] = Counter()
-    listed = said.list or ["read differently", "foreign exception", "died", "hung"]
-    for done, (number, outcome, form, _, words) in enumerate(
-        campaign(range(said.first, said.first + said.inputs), said.seed), 1
-    ):
-        counts[outcome, form] += 1
-        if outcome in listed:
-            print(f"{number} {form} {outcome}: {words}", flush=True)
-        if sys.stderr.isatty() or done % 1000 == 0:
-            shown = ", ".join(f"{sum(v for (o, _), v in counts.items() if o == name)} {name}" for name in OUTCOMES)
-            print(f"{done}/{said.inputs}: {shown}", file=sys.stderr, end="\r" if sys.stderr.isatty() else "\n")
-    print(pandas.Series(counts).unstack(fill_value=0) if counts else "nothing was read")
-    return None
+        print(*judged(one, Path(folder)), sep=": ")
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, OUTCOMES, BAD, campaign, show)

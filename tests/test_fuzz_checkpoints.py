@@ -17,10 +17,10 @@ INPUTS = 500
 def test_damaged_and_forged_files_do_no_harm() -> None:
     found: Counter[tuple[str, str]] = Counter()
     bad = []
-    for number, outcome, kind, sort, words in campaign(range(INPUTS)):
+    for number, sort, kind, outcome, message in campaign(range(INPUTS)):
         found[outcome, sort] += 1
         if outcome in BAD:
-            bad.append(f"{number} {kind}, {sort}: {outcome}: {words}")
+            bad.append(f"{number} {sort}, {kind}: {outcome}: {message}")
     assert not bad, "\n".join(bad)
     # Not everything is refused, or nothing would be tried.
     assert all(found["refused", sort] > INPUTS / 10 for sort in SORTS), found

@@ -11,8 +11,8 @@ INPUTS = 5000
 
 def test_every_door_takes_what_is_sound_and_refuses_what_is_rotten_by_name() -> None:
     found = list(campaign(range(INPUTS), seed=1))
-    assert [one for one in found if one[3] in BAD] == []
-    seen = Counter((door, outcome) for _, door, _, outcome, _ in found)
+    assert [one for one in found if one.outcome in BAD] == []
+    seen = Counter((one.group, one.outcome) for one in found)
     for door in DOORS:
         assert seen[door, "taken"] > 0
         assert seen[door, "refused"] > 10
