@@ -25,7 +25,7 @@ __all__ = ["criteria", "page"]
 DOCS = Path("docs")
 RESULTS = DOCS / "results"
 IMAGES = DOCS / "images" / "reproduction"
-SETTLED = 250  # episodes from which the average on FrozenLake has arrived
+SETTLED = 250  # episodes from which the average on FrozenLake has converged
 
 
 def page(results: Path = RESULTS) -> str:
@@ -45,7 +45,7 @@ def page(results: Path = RESULTS) -> str:
 
 
 def criteria(content: dict[str, Any]) -> list[Result]:
-    """What had to come out, and whether it did."""
+    """The acceptance criteria, and whether they are met."""
     if content["experiment"] == "sepsis":
         return sepsis_page.criteria(content)
     if content["experiment"] == "pong":
@@ -211,7 +211,7 @@ def _cost_table(cost: Result) -> str:
 
 
 def _late_slope(row: Result) -> float:
-    """Slope of the coverage error over the lengths at which the average has arrived."""
+    """Slope of the coverage error over the lengths at which the average has converged."""
     late = [i for i, length in enumerate(row["lengths"]) if length >= SETTLED]
     lengths, errors = (np.array([row[name][i] for i in late], dtype=np.float64) for name in ("lengths", "error"))
     return float(slope(lengths, LEVEL - errors, row["repeats"]))

@@ -1,4 +1,4 @@
-"""The page of the Pong study: its words, and the facts that are filled in from the results."""
+"""The Pong section of docs/reproduction.md: its text, and the numbers that are filled in from the results."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ WORDS = """\
 ## Atari Pong, on-policy, with the features of a DQN
 
 A DQN of our own (greedy score <score>; `python -m studies.paper.learners --evaluate` measures it again) without its
-last layer gives 512 features of a state. Linear TD with them evaluates ε-greedy versions of its policy, from
+last layer gives 512 features of a state. Linear TD with these features evaluates ε-greedy versions of its policy, from
 <episodes> games each (<steps> steps in all; γ = .99, rewards × 0.1, no sticky actions, up to 30 no-ops before a
-game). Asked for is the value of the start of a game: the mean features of <starts> starts, nearly all of which look
-the same. Every policy, and Monte Carlo, has games of its own, and none was seen while settings were chosen. Step
-sizes are α₀ t^-<decay> with a cap, α₀ = <unit_initial> for features divided by their norm and <raw_initial> for raw
-ones: of the six tried for each (η of .65 and .75), those closest to least squares on 12 pilot games of each of three
-policies, taken in eight times over.
+game). The target is the value of the start of a game: the mean features of <starts> starts, nearly all of which look
+the same. Every policy, and Monte Carlo, has its own games, and none of them was used to choose settings. Step sizes
+are α₀ t^-<decay> with a cap, α₀ = <unit_initial> for features divided by their norm and <raw_initial> for raw ones: of
+the six tried for each (η of .65 and .75), these were closest to least squares on 12 pilot games of each of three
+policies, repeated eight times.
 
-**What an interval is for.** All intervals but Monte Carlo's are for the projected value φ'θ*. That is the value only
-if the features can express it, which nobody knows of 512 units of a network. Monte Carlo (<return_games> other games,
-left after <horizon> steps, when a reward counts γ^<horizon> = 0.03 % of its worth) estimates the value itself, and
+**The estimand.** All intervals except those of Monte Carlo are for the projected value φ'θ*. That is the value only
+if the features can express it, which is not known for 512 units of a network. Monte Carlo (<return_games> other games,
+stopped after <horizon> steps, when a reward is discounted to γ^<horizon> = 0.03 %) estimates the value itself, and
 shows how far apart the two are.
 
 <criteria>
@@ -44,14 +44,14 @@ shows how far apart the two are.
 
 *Agrees*: the two kinds, here percentile and normal, are nearly the same.
 
-*Does not*: with this step size the bootstrap of the greedy policy does not arrive in 100 games. It is
-still on its way to least squares, <greedy_gap> standard errors away, and the convergence check says so. Without that
-second opinion its narrow interval looks finished.
+*Does not*: with this step size the bootstrap of the greedy policy does not converge in 100 games. It is still
+<greedy_gap> standard errors away from least squares, and the convergence check says so. Without this check its narrow
+interval would look reliable.
 
-Least squares has its own trouble with games that are all alike: from 6 to 20 games its interval is some ten times as
-wide as before and after. The pilot at which it scores the games of an epoch was found from five games that hardly
-differ, where 512 parameters are fitted to few states. A later game leaves their path, and there the pilot's values are
-several times too large. Once a pilot has seen such games the interval closes again; the estimate is not disturbed.
+Least squares has a different problem with games that are nearly identical: from 6 to 20 games its interval is about ten
+times as wide as before and after. The pilot at which the games of an epoch are scored comes from five games that hardly
+differ, so 512 parameters are fitted to few states. A later game leaves their path, and there the pilot's values are
+several times too large. Once a pilot has seen such games the interval is narrow again; the estimate is not affected.
 
 ### Widths, and error bars of the policies (the paper's second figure)
 
@@ -61,56 +61,56 @@ several times too large. Once a pilot has seen such games the interval closes ag
 <policies_table>
 
 *unit*: features divided by their norm; *raw*: as they are. 95 % intervals: percentile for the bootstrap, normal for
-least squares, Student's for Monte Carlo. *As printed*: the paper's text to the letter, with α₀ = <printed_initial>.
+least squares, Student's for Monte Carlo. *As printed*: the paper's text taken literally, with α₀ = <printed_initial>.
 
 *The paper*: the value falls gradually with ε; policies with some randomness have lower variance than the greedy one.
 
-*Agrees*: the value falls with ε, by every method, and neighbours are told apart.
+*Agrees*: the value falls with ε, by every method, and neighbouring policies can be distinguished.
 
-*Does not*: randomness does not make intervals narrower. At step sizes that come near the fixed point they widen with
-ε, as returns do; the greedy policy, whose games hardly differ (<distinct> distinct returns among <return_games>), has
-about the narrowest. The text as printed has intervals a few times narrower than all others, around
-numbers that are still near the start at 0.
+*Does not*: randomness does not make intervals narrower. At step sizes with which the recursion comes near the fixed
+point they widen with ε, as the spread of returns does; the greedy policy, whose games hardly differ (<distinct>
+distinct returns among <return_games>), has about the narrowest. The text as printed gives intervals a few times
+narrower than all others, around numbers that are still near the start at 0.
 
 Widths after <episodes> games:
 
 <widths_table>
 
-### What the features cannot express, and dependence
+### Bias of the features, and dependence
 
 ![blocks](images/reproduction/pong-blocks.png)
 
 <checks_table>
 
 *The projected value is not the value.* For the greedy policy least squares lies <greedy_away> (unit) and
-<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: its interval speaks of the projected
-value, and misses the value. No check can see this from the inside; Monte Carlo does. For ε > 0 the differences are no
-larger than chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) one of less than about
-<smallest_seen> would not have shown.
+<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: the estimand of its interval is the
+projected value, and it misses the value. No check of plain TD can detect this; Monte Carlo does. For ε > 0 the
+differences are no larger than chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) a
+difference below about <smallest_seen> would not have been detected.
 
-*Dependence.* Where features cannot express the value, scores may depend on each other over time, and an interval that
-takes them for independent is then too narrow (as with the random features on the lake, above). Here they do not: no
-length of blocks shows a larger standard error than single steps, the check passes for every i.i.d. interval, and those
-by blocks are about as wide, or narrower. Before the run nobody could know; blocks are the default of least squares, and
-here they cost nothing.
+*Dependence.* If features cannot express the value, scores may depend on each other over time, and an interval that
+treats them as independent is then too narrow (as with the random features on FrozenLake, above). Here they do not: no
+block length shows a larger standard error than single steps, the check passes for every i.i.d. interval, and intervals
+from blocks are about as wide, or narrower. This could not be known before the run; blocks are the default of least
+squares, and here they cost nothing.
 
 ### The games and their features
 
 <games_table>
 
-Greedy games visit little, and some units are never active in them. A is nearly singular for every policy (condition
+Greedy games visit few states, and some units are never active in them. A is nearly singular for every policy (condition
 numbers of 4e8 to 2e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
-the data determine the target. TD moves along such directions by small steps only: in <failed> of the <cases> cases
-above it has not arrived, and neither step size arrives for every policy.
+the data determine the target. TD moves slowly along the nearly singular directions: in <failed> of the <cases> cases
+above it has not converged, and neither step size converges for every policy.
 
-The games themselves are kept in the folder of a run (about 200 MB), so that a second start plays none of them again.
+The games are stored in the folder of a run (about 200 MB), so that a second start does not play them again.
 
 <made_by>
 """
 
 
 def criteria(content: dict[str, Any]) -> list[Result]:
-    """What had to come out, and whether it did."""
+    """The acceptance criteria, and whether they are met."""
     found = []
     for features, words in SCALINGS.items():
         rows = at_the_end(content, features, "least squares")
@@ -124,7 +124,7 @@ def criteria(content: dict[str, Any]) -> list[Result]:
             f"{one['epsilon']:g} and {other['epsilon']:g}: {room:+.4f}"
             for (one, other), room in zip(pairs, rooms, strict=True)
         )
-        what = f"the same: room between neighbours' intervals from ε = {APART_FROM:g} on"
+        what = f"the same: distance between neighbouring intervals from ε = {APART_FROM:g} on"
         found.append(line(what, "above 0", shown, min(rooms, default=0) > 0))
     score = content["network"]["greedy_score"]
     found.append(
@@ -148,7 +148,7 @@ def lines(content: dict[str, Any]) -> Iterable[str]:
             for row in at_the_end(content, features, method):
                 value = "lost" if row["estimate"] is None else f"{row['estimate']:.4f}"
                 yield f"{row['epsilon']:<9g}{features:<10}{method:<24}{value:>8}  {_interval(row)}"
-    yield "All but Monte Carlo speak of the projected value, which is the value only if the features can express it."
+    yield "The estimand of all but Monte Carlo is the projected value: the value only if the features can express it."
 
 
 def section(content: dict[str, Any]) -> Iterable[str]:

@@ -19,14 +19,15 @@ T_QUANTILE = 1.96  # of the widths behind a median: thousands of blocks
 WORDS = """\
 ## Sepsis treatment, off-policy
 
-The simulator of Oberst and Sontag (2019), written anew from its description: eight factors make 1440 states, three
-treatments 8 actions; death pays -1, discharge +1. Given state and action the four vital signs move independently, so
-the transition tensor is a product of small matrices and known exactly (`inferl.environments.sepsis.mdp()`), and with
-it every truth that the paper did without. Variant `corrected` (a slip in the glucose of the original repaired), γ =
-.99, episodes not cut. Q-learning finds a policy worth <value> at the start distribution, <share> of the best one's
-<best>. Data come from its ε-greedy version, ε = .05, which is worth <behaviour_value>; episodes have <mean_length>
-steps on average. *Components* are the eight factors as numbers, with an intercept (9 features); *factors* are
-indicators of all levels that are not normal, with an intercept (14).
+The simulator of Oberst and Sontag (2019), reimplemented from its description: eight factors make 1440 states, three
+treatments 8 actions; the reward is -1 for death and +1 for discharge. Given state and action the four vital signs move
+independently, so the transition tensor is a product of small matrices and known exactly
+(`inferl.environments.sepsis.mdp()`); so are the true values, which the paper did not have. Variant `corrected` (an
+error in the glucose dynamics of the original is fixed), γ = .99, episodes not truncated. Q-learning finds a policy with
+value <value> at the start distribution, <share> of the optimal <best>. Data come from its ε-greedy version, ε = .05,
+with value <behaviour_value>; episodes have <mean_length> steps on average. *Components* are the eight factors as
+numbers, with an intercept (9 features); *factors* are indicators of all levels that are not normal, with an intercept
+(14).
 
 <criteria>
 
@@ -42,12 +43,12 @@ Medians over <curves_repeats> paths; dashed: estimated from the same data, onlin
 
 *Agrees*: it does, with both sets of features, for GTD2 and for TDC.
 
-*What the paper could not see*: how far there still is to go. At the end the MSPBE of GTD2 is <excess_components>
-times (components) and <excess_factors> times (factors) that of the least-squares solution of the same data. The
-estimate from the data follows the exact error down to its floor, the estimate at θ* itself (the lower dashed line),
-where least squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65, the error
-falls too, while the value of the start is still off by <off_thumb> (components); the steps used here are ten times as
-long (<initial>), found on other seeds.
+*What the paper could not see*: how far the recursion still is from convergence. At the end the MSPBE of GTD2 is
+<excess_components> times (components) and <excess_factors> times (factors) that of the least-squares solution of the
+same data. The estimate from the data follows the exact error down to its floor, the estimate at θ* itself (the lower
+dashed line), where least squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65,
+the error falls too, while the error of the value of the start is still <off_thumb> (components); the step sizes used
+here are ten times as large (<initial>), chosen on other seeds.
 
 ### Widths (the paper's *CI widths*)
 
@@ -56,52 +57,52 @@ long (<initial>), found on other seeds.
 *The paper*: the widths of the quantile and of the SE interval decrease as data come in.
 
 *Agrees*: they do, and the two kinds (here percentile and normal) are alike. At the end the intervals of GTD2 are
-<wider_components> and <wider_factors> times as wide as those of least squares. That a width falls says nothing of
-whether the interval is right, which is the next question.
+<wider_components> and <wider_factors> times as wide as those of least squares. A decreasing width does not show that
+the interval covers, which is the next question.
 
-### Coverage of the value, by table
+### Coverage of the value, with tabular features
 
 ![coverage](images/reproduction/sepsis-coverage.png)
 
 <table_table>
 
-Least squares with ratios, a row for each state; coverage of the repeats that had an interval (<repeats> repeats). The
-features are complete, so the truth is V itself.
+Least squares with importance ratios, one feature for each state; coverage among the repeats that had an interval
+(<repeats> repeats). The features are complete, so the estimand is V itself.
 
 <errors_table>
 
-Nominal, for the start distribution and for single states, also for a diabetic who is one start in 29. After 500
-episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or never
-with the target's action, and a target of which more than 1 % lies where the data say nothing is refused. *Observed
-starts* asks for the patients who came instead. An interval that is refused counts neither as a hit nor as a miss
-here.
+Coverage is nominal, for the start distribution and for single states, also for a diabetic, who is one start in 29.
+After 500 episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or
+never with the target's action, and a target with an unidentified fraction above 1 % is refused. The target *observed
+starts* is the distribution of the patients in the data instead. A refused interval counts neither as a hit nor as a
+miss here.
 
-### Coverage of θ*, by linear features
+### Coverage of θ*, with linear features
 
 <linear_table>
 
 <linear_errors_table>
 
-Here the truth is φ'θ*, the fixed point that all these methods share (<linear_repeats> repeats; for the bootstraps
-percentile intervals, below normal ones). How far it is from the value depends on the features:
+Here the estimand is φ'θ*, the fixed point that all these methods share (<linear_repeats> repeats; for the bootstraps
+the first table has percentile intervals, the second normal ones). How far it is from the value depends on the features:
 
 <states_table>
 
-Least squares is nominal. The bootstraps are not, and GTD2 covers less and less: the averages are off, by more than
-their spread, and the intervals shrink faster than that error does, although the replicas spread more widely than the
-estimates do. Two errors meet: the way still to go (the slowest direction of GTD2 has an eigenvalue of
-<slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, of which those in
-random order are free. With components the two have opposite signs; with factors nearly all is the way still to go:
+Least squares has nominal coverage. The bootstraps have not, and the coverage of GTD2 decreases: the averages are
+biased, by more than their spread, and the intervals shrink faster than this bias does, although the replicas spread
+more widely than the estimates do. Two errors combine: the remaining transient (the slowest direction of GTD2 has an
+eigenvalue of <slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, which a
+random order removes. With components the two have opposite signs; with factors nearly all of the error is transient:
 
 <order_table>
 
-The **convergence** check, which compares the average with the least-squares solution of the same data, sees it. How
-often it objects (beyond 1.5 standard errors), and what is covered where it does not:
+The **convergence** check, which compares the average with the least-squares solution of the same data, detects this.
+The table shows how often it fails (beyond 1.5 standard errors), and the coverage where it passes:
 
 <arrived_table>
 
-Coverage of the coordinates of θ*, on average, with its standard error, and of the coordinate which fares worst; that
-of a rare level needs some 2000 episodes also with least squares:
+Coverage of the coordinates of θ*: the average with its standard error, and the lowest. The coordinate of a rare level
+needs about 2000 episodes even with least squares:
 
 <coordinates_table>
 
@@ -113,22 +114,23 @@ of a rare level needs some 2000 episodes also with least squares:
 
 <difference_errors_table>
 
-The question that a clinician asks: how much would the target gain over what is done now? Two columns of ratios (that
-of the target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass, one interval, which
-knows how the two estimates move together. The truth is <gain> (<difference_repeats> repeats); the interval by table
-lies above 0 in <above> of them after <first_difference> episodes.
+A clinician asks: how much would the target policy gain over current practice? Use two columns of ratios (that of the
+target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass and one interval, which accounts
+for the correlation of the two estimates. The true gain is <gain> (<difference_repeats> repeats); the interval with
+tabular features lies above 0 in <above> of them after <first_difference> episodes.
 
 ### A second data set
 
 `inferl.environments.icu_sepsis.load()` reads the ICU-Sepsis matrices (716 states, 25 actions, estimated from hospital
-records) as a `FiniteMDP`, from the installed package `icu-sepsis` or from the path of its file; nothing is imported.
+records) as a `FiniteMDP`, from the installed package `icu-sepsis` or from the path of its file; the package itself is
+not imported.
 
 <made_by>
 """
 
 
 def criteria(content: dict[str, Any]) -> list[Result]:
-    """What had to come out, and whether it did."""
+    """The acceptance criteria, and whether they are met."""
     share = content["policy"]["share"]
     found = [line("value of the learned policy over the best", "at least 98 %", percent(share, 2), share >= 0.98)]
     curves = content["curves"]["median"]
@@ -264,7 +266,7 @@ def _order(found: Result) -> str:
     for method in (f"{name}, {label}" for label in FEATURES for name in ("GTD2", "TDC")):
         errors = (found[f"{method}, {order}"] for order in ("path", "random"))
         rows.append([method, *(f"{mean:+.4f} ± {error:.4f}" for mean, error in errors)])
-    return table(["method", "mean error, as it came", "mean error, in random order"], rows)
+    return table(["method", "mean error, in order", "mean error, in random order"], rows)
 
 
 def _brief(x: float) -> str:
