@@ -1,4 +1,4 @@
-"""Every algorithm: the contract, exact enumeration of its fixed point, and arrival there."""
+"""Every algorithm: the contract, exact enumeration of its fixed point, and convergence to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import check_algorithm, written_out
 from mdps import Problem, small_problem
 
 from inferl.algorithms import (
@@ -31,6 +30,7 @@ from inferl.data.streams import Clock, Steps
 from inferl.data.transitions import Transitions
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 from inferl.evaluator import Evaluator
+from inferl.testing import check_algorithm, written_out
 
 PROBLEM = small_problem()
 D = PROBLEM.features.shape[1]
@@ -204,7 +204,7 @@ def expected_increment(algorithm: Algorithm, problem: Problem) -> tuple[Floats, 
         if not carry:
             break
         mean = {}
-        for name, value in carry.items():  # what arrives in each state, averaged over where it came from
+        for name, value in carry.items():  # the mean carry in each state, averaged over its predecessors
             total = np.zeros((4, *value.shape[1:]))
             weight_sum = np.zeros(4)
             going = s_next >= 0
@@ -372,13 +372,13 @@ def test_stack_reads_a_column_of_ratios_each() -> None:
     off, on = Evaluator(TD(D)).update(data), Evaluator(TD(D)).update(on_policy)
     difference = stacked.interval(np.r_[c, -c])
     assert difference.estimate == pytest.approx(off.estimate(c) - on.estimate(c), abs=1e-12)
-    # The two are positively correlated on one log, so the difference is surer than its parts suggest.
+    # The two are positively correlated on one log, so their difference has a smaller standard error.
     apart = np.hypot(off.interval(c).standard_error, on.interval(c).standard_error)
     assert difference.standard_error < apart
 
 
 def test_a_window_that_a_new_episode_cuts_is_emitted() -> None:
-    """An episode that ends without having been announced closes its windows where the next one begins."""
+    """An episode that ends without `last` closes its windows where the next one begins."""
     data = Transitions([0, 1, 0, 1], [1.0, 2.0, 4.0, 8.0], [1, 0, 1, 0], 0.5, episode=[0, 0, 1, 1])
     evaluator = Evaluator(NStepTD(2, n=3)).update(data)
     evaluator.estimate(0)
@@ -415,7 +415,7 @@ def test_the_average_reward_satisfies_the_contract(tabular: bool) -> None:
 
 
 def test_a_window_longer_than_every_episode_costs_nothing() -> None:
-    """It is the return of the episode, however long the window is said to be."""
+    """It is the return of the episode, however long the window is."""
     rng = np.random.default_rng(0)
     phi = rng.normal(size=(101, 2))
     data = Transitions(phi[:-1], rng.normal(size=100), phi[1:], np.tile([0.9, 0.9, 0.9, 0.0], 25))

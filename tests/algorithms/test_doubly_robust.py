@@ -1,4 +1,4 @@
-"""The value of the starts, whatever the features are: identities to rounding, and the promises of every algorithm."""
+"""The value of the start distribution, for any features: identities up to rounding, and the contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits, check_chunks, check_flat_memory, check_resume, evaluated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from inferl.data.arrays import Floats
 from inferl.data.streams import Streams
 from inferl.errors import SettingError, ShapeError, TargetError
 from inferl.sources.starts import Starts
+from inferl.testing import assert_same_bits, check_chunks, check_flat_memory, check_resume, evaluated
 
 D = 4
 EPISODES = LeastSquares("episode")
@@ -27,7 +27,7 @@ EPISODES = LeastSquares("episode")
 def walk(
     n: int, seed: int, *, tabular: bool = False, ratios: bool = False, discount: float = 0.9, cut: float = 0.0
 ) -> Transitions:
-    """A walk over 12 states, in episodes of about 10 steps; features tell three neighbours apart, or nobody."""
+    """A walk over 12 states, in episodes of about 10 steps; features distinguish groups of three, or nothing."""
     rng = np.random.default_rng(seed)
     table = np.random.default_rng(99).normal(size=(12, D))
     ends, cuts = rng.random(n) < 0.1, rng.random(n) < cut
@@ -82,7 +82,7 @@ def test_it_is_the_plain_formulas(tabular: bool, ratios: bool, trace: float) -> 
 
 @pytest.mark.parametrize("tabular", [False, True])
 def test_on_policy_it_is_the_mean_return(tabular: bool) -> None:
-    """Z = G for every theta, where episodes end by themselves: the same estimate, and the same standard error."""
+    """Z = G for every theta, if all episodes terminate: the same estimate, and the same standard error."""
     data = walk(3000, 1, tabular=tabular)
     one, other = Evaluator(DoublyRobust(D)).update(data).interval(), monte_carlo(data)
     assert one.estimate == pytest.approx(other.estimate, rel=1e-10)
@@ -112,7 +112,7 @@ def test_the_short_form_is_the_terms_written_out(tabular: bool, trace: float) ->
     short, _, _ = algorithm.increments(steps, {})
     long = short.expanded()
     method, theta = LeastSquares(), np.random.default_rng(0).normal(size=D + 4)
-    states = [method.init(D + 4, algorithm.outputs) for _ in range(2)]
+    states = [method.init(algorithm) for _ in range(2)]
     found = []
     for state, rows in zip(states, (short, long), strict=True):
         method._make_room(state, rows)  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ def test_means_of_enumerated_transitions_are_the_closed_form() -> None:
     start, phi = rng.dirichlet(np.ones(n_states)), rng.normal(size=(n_states, 2))
     step = np.einsum("sa,san->sn", target, law[:, :, :-1])
     value = np.linalg.solve(np.eye(n_states) - discount * step, (target * reward).sum(axis=1))
-    # Follow the law of behaviour, and the mean weight of the start there, step by step until nothing is left.
+    # Propagate the state distribution of the behaviour, and the mean weight of the start, until both vanish.
     weighted, visits = start.copy(), start.copy()
     of_weight = np.zeros(n_states)
     of_visits = np.zeros(n_states)
@@ -231,7 +231,7 @@ def test_two_policies_on_one_log() -> None:
 
 @pytest.mark.parametrize("tabular", [False, True])
 def test_visits_to_a_state_are_starts(tabular: bool) -> None:
-    """A ring of six states without episodes, seen through features that cannot express the value of state 0."""
+    """A ring of six states without episodes, with features that cannot express the value of state 0."""
     rng, n, discount = np.random.default_rng(10), 40_000, 0.8
     state = np.cumsum(np.r_[0, np.where(rng.random(n) < 0.7, 1, -1)]) % 6
     pay = np.array([0.0, 1.0, 0.0, -2.0, 0.0, 3.0])
@@ -284,7 +284,7 @@ def test_what_is_refused() -> None:
         DoublyRobust(D, start=[1.0, 2.0])
     with pytest.raises(SettingError, match="start is"):
         DoublyRobust(D, start=D)
-    with pytest.raises(ShapeError, match="as they are"):
+    with pytest.raises(ShapeError, match="in the same form"):
         Evaluator(DoublyRobust(D, start=0)).update(walk(100, 14))
 
 
@@ -316,7 +316,7 @@ def test_it_survives_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("both_epochs")
 def test_a_table_that_grows_keeps_the_promises() -> None:
-    """States appear one after the other, so that places are given to them behind those of the four numbers."""
+    """States appear one by one, so their indices come after those of the four appended parameters."""
     rng, n = np.random.default_rng(20), 900
     state = np.minimum(np.arange(n + 1) // 20, 39) - rng.integers(0, 3, n + 1)
     state = np.maximum(state, 0)
@@ -346,7 +346,7 @@ def test_a_known_start_may_be_the_observed_one() -> None:
 
 
 def test_visits_before_cuts_rest_on_the_features() -> None:
-    """Pieces of five steps of a reward that grows: most of what a visit is worth comes after the piece."""
+    """Truncated after five steps, with a growing reward: most of the value of a visit lies beyond."""
     state = np.tile(np.arange(5), 400)
     cut = state == 4
     data = Transitions((state > 0).astype(int), state.astype(float), np.ones(2000, int), 0.99, last=cut)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checks import arrays_of, assert_same_bits
 
 from inferl.algorithms import TD, Linear
 from inferl.data.increments import Increments, unexplained
@@ -18,6 +17,7 @@ from inferl.evaluator import Evaluator
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares, LeastSquaresState
 from inferl.methods.step_sizes import Polynomial
+from inferl.testing import arrays_of, assert_same_bits
 
 
 def state_after(evaluator: Evaluator) -> LeastSquaresState:

@@ -68,7 +68,7 @@ def test_one_hot_rows_are_the_same() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9, 0.99])
 def test_the_worth_of_an_autoregression(correlation: float) -> None:
-    """n (1 - rho) / (1 + rho); 8 features, 16 to 32 segments: it varies by 15 %, with sampled steps by slightly more."""
+    """n (1 - rho) / (1 + rho); 8 features, 16 to 32 segments: it varies by 15 %, slightly more with sampled steps."""
     n = 30_000
     worth = min(n * (1 - correlation) / (1 + correlation), MOST * SEEN)
     assert 0.5 < of(autoregression(correlation, n)).effective() / worth < 2

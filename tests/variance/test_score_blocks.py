@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits, check_resume
 from scipy.signal import lfilter
 
 import inferl
@@ -16,6 +15,7 @@ from inferl.data.arrays import Floats
 from inferl.diagnostics import Check
 from inferl.errors import CheckpointCorruptError
 from inferl.methods.bootstrap import BootstrapState
+from inferl.testing import assert_same_bits, check_resume
 from inferl.variance.score_blocks import FIRST_EPOCH, ScoreBlocks
 
 

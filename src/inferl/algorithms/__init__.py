@@ -1,10 +1,12 @@
-r"""Algorithms: what a transition adds to the equation that the value parameters solve.
+r"""Algorithms: the contribution of each transition to the equation that the value parameters solve.
 
-Every algorithm is an increment, H_t(theta) = b_t - A_t theta, written as a few rank-one terms u (c - v . theta) and a
-damping. It never sees replicas, step sizes or multipliers. With phi, phi' the features, g the discount, rho the ratio
-and dphi = phi - g phi', TD(0) for example says: u = rho phi, v = dphi, c = r.
+Every algorithm defines an increment, H_t(theta) = b_t - A_t theta, as a few rank-one terms u (c - v . theta) and a
+damping. It does not depend on replicas, step sizes or multipliers. With phi, phi' the features, g the discount, rho the
+importance ratio and dphi = phi - g phi', TD(0) for example has u = rho phi, v = dphi, c = r.
 
-To add one: subclass `Algorithm`, write `increments`, and run the contract `check_algorithm` of the tests on it.
+Begin with `base.py` (the interface) and `td.py` (the simplest algorithms). `doubly_robust.py` is the default for values
+of start distributions; `custom.py` takes user-defined increments; `targets.py` converts targets to vectors. To add an
+algorithm, subclass `Algorithm`, write `increments`, and run the contract test `check_algorithm` on it.
 """
 
 from inferl.algorithms.average import AverageReward

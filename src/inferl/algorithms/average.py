@@ -1,4 +1,4 @@
-"""AverageReward: what a policy earns in a step, in the long run."""
+"""AverageReward: the long-run average reward per step of a policy."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["AverageReward"]
 
 @dataclass(frozen=True, repr=False)
 class AverageReward(Algorithm):
-    r"""The average reward per step of a policy that acts itself; features and discounts do not matter.
+    r"""The average reward per step of the behaviour policy; features and discounts do not matter.
 
     .. math:: u = 1, \quad v = 1, \quad c = r
 
-    Least squares allows for steps that depend on each other, which a standard error of independent rewards does not.
+    With least squares, the standard error accounts for the dependence between steps.
 
     Parameters
     ----------
     n_features
-        Length of the features, or number of rows of the table, of the transitions that it is fed.
+        Length of the feature vectors of the transitions, or number of rows of the table.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class AverageReward(Algorithm):
         object.__setattr__(self, "features_seen", count(n_features, "AverageReward"))
 
     def verify(self) -> None:
-        """Refuse what the constructor would not make."""
+        """Raise for fields that the constructor would not produce."""
         demand(self.dimension == AverageReward(self.features_seen).dimension, f"no constructor makes {self}")
 
     def __repr__(self) -> str:
@@ -54,29 +54,29 @@ class AverageReward(Algorithm):
 
     @property
     def n_features(self) -> int:
-        """Length of the features, which are not looked at."""
+        """Length of the features, which are not used."""
         return self.features_seen
 
     def named_targets(self) -> dict[str, Floats]:
-        """Return the only number that there is."""
+        """Return the only target, the average."""
         return {"average": np.ones((1, 1))}
 
     def state_vector(self, state: int) -> Floats:
-        """A state has no average of its own."""
-        raise TargetError(f"the average reward is that of all steps, not of state {state}; ask for no target")
+        """Raise: the average is not a property of a state."""
+        raise TargetError(f"target is state {state}, but the average reward is that of all steps; leave the target out")
 
     def check(self, data: Transitions | Increments) -> None:
-        """Refuse ratios: how often another policy would be where is not known."""
+        """Raise for ratios: they do not give the state distribution of another policy."""
         super().check(data)
         if isinstance(data, Transitions) and (data.ratios != 1).any():
             row = int(np.flatnonzero(data.ratios != 1)[0])
             raise DataError(
-                f"row {row}: ratio is {data.ratios[row]}; the average reward is that of the policy that acts, as "
-                "nothing tells how often another would visit which state: leave ratios out"
+                f"row {row}: ratio is {data.ratios[row]}; the average reward is that of the behaviour policy: ratios "
+                "of actions do not correct the distribution of states; leave ratios out"
             )
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Return one rank-one term a step."""
+        """Return one rank-one term per step."""
         data = transitions_of(steps)
         one = np.ones((len(data), 1))
         return single(one, one, data.rewards, one), steps.clock, carry

@@ -1,4 +1,4 @@
-"""The base of all algorithms, and what several of them share."""
+"""The base class of all algorithms, and helpers that several of them share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from inferl.errors import DataError, SettingError, ShapeError, TargetError
 
 __all__ = ["Algorithm", "Carry", "carried", "check_setting", "count", "single", "transitions_of"]
 
-Carry = dict[str, Any]  # what is kept between steps: arrays with one row a stream, or rows that wait
+Carry = dict[str, Any]  # state between chunks: arrays with one row per stream, or steps whose increments are pending
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Base of all algorithms: d features, p parameters of which the first d are the value's."""
+    """Base of all algorithms: d features, and p parameters of which the first d are those of the value."""
 
     dimension: int
 
@@ -40,7 +40,7 @@ class Algorithm:
 
     @property
     def n_terms(self) -> int:
-        """Number of rank-one terms a step."""
+        """Number of rank-one terms per step."""
         return 1
 
     @property
@@ -50,61 +50,61 @@ class Algorithm:
 
     @property
     def sparse(self) -> bool:
-        """Whether a step in a table touches a few parameters only."""
+        """Whether a step with tabular features involves only a few parameters."""
         return True
 
     @property
     def delayed(self) -> bool:
-        """Whether a step's increment waits for later steps."""
+        """Whether the increment of a step needs later steps."""
         return False
 
     @property
     def checks_rows(self) -> bool:
-        """Whether `check` asks for more than valid rows with features of the right length."""
+        """Whether `check` requires more than valid rows with features of the right length."""
         return type(self).check is not Algorithm.check
 
     @property
     def recursive(self) -> bool:
-        """Whether the equation can be walked towards by small steps, as a bootstrap does."""
+        """Whether the equation can be solved by stochastic approximation, as a bootstrap does."""
         return True
 
     @property
     def blocks(self) -> str:
-        """Blocks that least squares should sum scores over, if nobody says otherwise."""
+        """Default blocks over which least squares sums scores."""
         return "dyadic"
 
     @property
     def outputs(self) -> Integers:
-        """Value parameters that no equation but their own contains."""
+        """Value parameters that occur in no equation but their own."""
         return np.zeros(0, np.int64)
 
     @property
     def n_values(self) -> int:
-        """Length of a vector that has a value."""
+        """Length of a vector of features that a value can be asked for."""
         return self.dimension
 
     def named_targets(self) -> dict[str, Floats]:
-        """Return what may be asked for by name: rows (k, dimension)."""
+        """Return the targets that have a name: rows (k, dimension)."""
         return {}
 
     def checked_targets(self) -> list[Floats]:
-        """Return rows (5, dimension) for each policy, of which the last three are 0 if the features are right."""
+        """Return rows (5, dimension) for each policy; the last three are 0 if the features can express the value."""
         return []
 
     def of_features(self, vectors: Floats) -> Floats:
-        """Write vectors (k, n_values) as targets (k, dimension)."""
+        """Convert vectors (k, n_values) to targets (k, dimension)."""
         return vectors
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Turn steps into increments, each with its place in time, and the carry for the steps to come."""
+        """Convert steps to increments with their positions in time, and return the carry for later steps."""
         raise NotImplementedError
 
     def value_form(self, increments: Increments) -> Increments:
-        """Reduce to the d equations whose solution is theta alone; what least squares solves."""
+        """Reduce to the d equations in theta alone, which least squares solves."""
         return increments
 
     def check(self, data: Transitions | Increments) -> None:
-        """Refuse data of another kind or dimension."""
+        """Raise for data of another kind or dimension."""
         if not isinstance(data, Transitions):
             raise ShapeError(f"{type(self).__name__} takes Transitions; Increments are for Linear")
         if data.ratios.ndim == 2:
@@ -121,11 +121,11 @@ class Algorithm:
                     )
 
     def pad(self, target: Floats) -> Floats:
-        """Extend targets (k, d) by zeros to (k, p)."""
+        """Pad targets (k, d) with zeros to (k, p)."""
         return lengthened(target, self.n_parameters)
 
     def state_vector(self, state: int) -> Floats:
-        """Turn the number of a state into a target (d,)."""
+        """Convert the number of a state to a target (d,)."""
         if not 0 <= state < self.dimension:
             raise TargetError(f"state {state} is outside the table, whose rows are 0 to {self.dimension - 1}")
         vector = np.zeros(self.dimension)
@@ -133,7 +133,7 @@ class Algorithm:
         return vector
 
     def vectors(self, features: Floats | Integers) -> Vectors:
-        """Read row numbers of a table as unit vectors."""
+        """Convert row numbers of a table to unit vectors."""
         if features.ndim == 1:
             return one_hot(features.astype(np.int64, copy=False), self.dimension)
         return features.astype(np.float64, copy=False)
@@ -145,7 +145,7 @@ class Algorithm:
 
 
 def count(number: Any, who: str) -> int:
-    """Read a number of features; a user may hand in the features themselves.
+    """Validate a number of features; the message helps users who pass the features themselves.
 
     >>> count(np.int64(3), "TD")
     3
@@ -160,25 +160,25 @@ def count(number: Any, who: str) -> int:
 
 
 def check_setting(name: str, value: Any, low: float, high: float, remedy: str) -> None:
-    """Refuse a setting that is no number between two bounds, both of which it may be."""
+    """Raise for a setting that is not a number in [low, high]."""
     if not (is_number(value) and low <= value <= high):
         raise SettingError(f"{name} is {short(value)}; {remedy}")
 
 
 def transitions_of(steps: Steps) -> Transitions:
-    """Return the data of steps, which `Algorithm.check` has seen to be transitions."""
+    """Return the data of steps; `Algorithm.check` has made sure that they are transitions."""
     assert isinstance(steps.data, Transitions)
     return steps.data
 
 
 def single(u: Vectors, v: Vectors, c: Floats, phi: Vectors) -> Increments:
-    """Build increments of one term a step."""
+    """Build increments with one term per step."""
     size = phi.shape[1] if isinstance(phi, np.ndarray) else phi.size
     return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), squared_norm(phi))
 
 
 def carried(carry: Carry, name: str, slot: Integers, *shape: int) -> Floats:
-    """Copy a carried array, with rows of zeros for the streams that are new."""
+    """Copy a carried array, with rows of zeros for new streams."""
     old = carry.get(name, np.zeros((0, *shape)))
     new = np.zeros((max(len(old), int(slot.max(initial=-1)) + 1), *shape))
     new[: len(old)] = old

@@ -1,4 +1,4 @@
-"""Algorithms made of what the user brings: increments, a nonlinear function, or several algorithms side by side."""
+"""User-defined algorithms: increments, a nonlinear function, or several algorithms on one stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Field", "Linear", "Stack"]
 
 @dataclass(frozen=True)
 class Linear(Algorithm):
-    """The user's own increments: `Evaluator.update` takes `Increments` instead of Transitions.
+    """User-defined increments: `Evaluator.update` takes `Increments` instead of Transitions.
 
     >>> Linear(3)
     Linear(dimension=3)
@@ -28,16 +28,16 @@ class Linear(Algorithm):
 
     @property
     def sparse(self) -> bool:
-        """A user's increments are dense."""
+        """User-defined increments are dense."""
         return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Pass the data on."""
+        """Return the data unchanged."""
         assert isinstance(steps.data, Increments)
         return steps.data, steps.clock, carry
 
     def check(self, data: Transitions | Increments) -> None:
-        """Refuse data of another kind or dimension."""
+        """Raise for data of another kind or dimension."""
         if not isinstance(data, Increments):
             raise ShapeError("Linear takes Increments, for example Increments.dense(matrix, vector), not Transitions")
         data.check(self.dimension)
@@ -49,8 +49,8 @@ class Field(Algorithm):
 
     `function(theta, transition)` returns H for all replicas at once: theta and the result are (R, p), the transition
     has `features`, `reward`, `next_features`, `discount` and `ratio`. Features may be of any length `n_features`
-    (default p). Where steps depend on each other, give the multipliers a `BlockClock`; the dependence check says if it
-    is needed. Whether the recursion has arrived is not checked.
+    (default p). If steps are dependent, give the multipliers a `BlockClock`; the dependence check tells whether one
+    is needed. Whether the recursion has converged is not checked.
 
     >>> median = Field(1, lambda theta, transition: np.sign(transition.reward - theta))
     >>> median.affine
@@ -63,9 +63,9 @@ class Field(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.function):
-            raise SettingError(f"the function of Field is {short(self.function)}, which cannot be called")
-        unsaid = is_integer(self.n_features) and self.n_features == 0
-        object.__setattr__(self, "n_features", self.dimension if unsaid else count(self.n_features, "Field"))
+            raise SettingError(f"the function of Field is {short(self.function)}, which is not callable")
+        default = is_integer(self.n_features) and self.n_features == 0
+        object.__setattr__(self, "n_features", self.dimension if default else count(self.n_features, "Field"))
 
     @property
     def affine(self) -> bool:
@@ -73,7 +73,7 @@ class Field(Algorithm):
         return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[FieldIncrements, Clock, Carry]:  # type: ignore[override]
-        """Hand the function on, with the transitions to evaluate it at."""
+        """Return the function with the transitions to evaluate it at."""
         data = transitions_of(steps)
         scale = np.ones(len(data)) if data.tabular else (data.features**2).sum(axis=1)
         return FieldIncrements(data, scale, self.function), steps.clock, carry
@@ -81,9 +81,9 @@ class Field(Algorithm):
 
 @dataclass(frozen=True, init=False)
 class Stack(Algorithm):
-    """Several algorithms on one stream, their parameters behind each other.
+    """Several algorithms on one stream, with their parameters concatenated.
 
-    Each reads its own column of the ratios, so two target policies can be compared on one log: with target
+    Each uses its own column of the ratios, so two target policies can be compared on one log: with target
     ``np.r_[c, -c]`` the interval is that of the difference of their values.
 
     >>> from inferl import TD
@@ -98,16 +98,18 @@ class Stack(Algorithm):
         if not parts or not all(isinstance(part, Algorithm) for part in given):
             raise SettingError(f"Stack takes algorithms, such as TD(64); not {', '.join(map(short, given)) or 'none'}")
         if any(isinstance(part, Linear | Field | Stack) for part in parts):
-            raise SettingError("Stack takes algorithms that make increments of transitions; not Linear, Field or Stack")
+            raise SettingError(
+                "Stack takes algorithms that compute increments from transitions; not Linear, Field or Stack"
+            )
         if len({part.n_features for part in parts}) > 1:
-            raise SettingError(f"Stack needs algorithms on the same features: {parts}")
+            raise SettingError(f"Stack needs algorithms with the same number of features, not {parts}")
         if any(part.delayed for part in parts) and len({str(getattr(part, "n", 1)) for part in parts}) > 1:
-            raise SettingError("Stack needs algorithms that answer a step at the same time: the same n for all")
+            raise SettingError("Stack needs algorithms with the same delay; use the same n for all")
         object.__setattr__(self, "dimension", sum(part.dimension for part in parts))
         object.__setattr__(self, "parts", parts)
 
     def verify(self) -> None:
-        """Refuse what the constructor would not make."""
+        """Raise for fields that the constructor would not produce."""
         demand(self.dimension == Stack(*self.parts).dimension, f"no constructor makes {self}")
 
     @property
@@ -117,7 +119,7 @@ class Stack(Algorithm):
 
     @property
     def n_features(self) -> int:
-        """Length of the features, which all parts read."""
+        """Length of the features, which all parts share."""
         return self.parts[0].n_features
 
     @property
@@ -127,7 +129,7 @@ class Stack(Algorithm):
 
     @property
     def delayed(self) -> bool:
-        """Whether the parts wait for later steps."""
+        """Whether the parts need later steps."""
         return self.parts[0].delayed
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
@@ -142,7 +144,7 @@ class Stack(Algorithm):
         return _stacked(pieces), clock, after
 
     def value_form(self, increments: Increments) -> Increments:
-        """Reduce each part to its value's equations."""
+        """Reduce each part to the equations of its value."""
         pieces, term, offset = [], 0, 0
         for part in self.parts:
             pieces.append(part.value_form(increments.part(term, part.n_terms, offset, part.n_parameters)))
@@ -159,7 +161,7 @@ class Stack(Algorithm):
             part.check(self._view(data, i))
 
     def pad(self, target: Floats) -> Floats:
-        """Extend each part's share of targets (k, d) by its zeros."""
+        """Pad each part of the targets (k, d) with zeros."""
         shares = np.split(target, np.cumsum([part.dimension for part in self.parts])[:-1], axis=1)
         return np.concatenate([part.pad(share) for part, share in zip(self.parts, shares, strict=True)], axis=1)
 
@@ -189,7 +191,7 @@ class Stack(Algorithm):
         return sum(part.n_values for part in self.parts)
 
     def named_targets(self) -> dict[str, Floats]:
-        """Return a row for each part, for the names that all of them have."""
+        """Return one row per part, for the names that all parts have."""
         found = [(part.named_targets(), offset) for part, offset in self._offsets()]
         return {
             name: np.concatenate([_placed(names[name], offset, self.dimension) for names, offset in found])
@@ -204,7 +206,7 @@ class Stack(Algorithm):
         ]
 
     def of_features(self, vectors: Floats) -> Floats:
-        """Write the vectors of each part as targets of it."""
+        """Convert the vectors of each part to its targets."""
         pieces = np.split(vectors, np.cumsum([part.n_values for part in self.parts])[:-1], axis=1)
         return np.concatenate([part.of_features(own) for part, own in zip(self.parts, pieces, strict=True)], axis=1)
 
@@ -213,11 +215,13 @@ class Stack(Algorithm):
         return list(zip(self.parts, ends[:-1], strict=True))
 
     def state_vector(self, state: int) -> Floats:
-        """A state's number does not say whose value is meant."""
-        raise TargetError(f"state {state} has {len(self.parts)} values here; pass a vector, such as np.r_[c, -c]")
+        """Raise: the number of a state does not tell which part is meant."""
+        raise TargetError(
+            f"target is state {state}, which has {len(self.parts)} values here; pass a vector, such as np.r_[c, -c]"
+        )
 
     def _view(self, data: Transitions, i: int) -> Transitions:
-        """Let part i see its own column of the ratios."""
+        """The data with the column of the ratios that belongs to part i."""
         return data if data.ratios.ndim == 1 else data.with_ratios(data.ratios[:, i])
 
 
@@ -228,7 +232,7 @@ def _placed(rows: Floats, offset: int, size: int) -> Floats:
 
 
 def _stacked(pieces: list[Increments]) -> Increments:
-    """Put increments of the same steps side by side, as one with a block-diagonal matrix."""
+    """Combine increments of the same steps into one with a block-diagonal matrix."""
     p = sum(piece.n_parameters for piece in pieces)
     offsets = np.cumsum([0] + [piece.n_parameters for piece in pieces])[:-1].tolist()
     u = side_by_side([embed(piece.u, offset, p) for piece, offset in zip(pieces, offsets, strict=True)])

@@ -1,15 +1,16 @@
-r"""DoublyRobust: the value of the starts, whatever the features are.
+r"""DoublyRobust: the value of the start distribution, consistent for any features.
 
-TD's theta answers for the features: if they cannot express the value, its answer is off by an amount that nothing in
-it shows. What was earned along episodes shows it. With y_t the weight that an episode's start has at step t (the
+TD fits the value within the span of the features: if they cannot express the value, the fit is biased, and theta does
+not show by how much. The returns of the episodes do. With y_t the weight that an episode's start has at step t (the
 product of discounts and ratios in between) and delta_t = r + g theta.phi' - theta.phi, the mean over starts of
 
     theta.phi_0 + sum_t y_t rho_t delta_t
 
-is the value for every theta. So four numbers are put behind theta **in the same linear system**, and least squares
-gives their errors as it does for theta: *fitted*, the mean of theta.phi_0; *gap*, what the returns add to it, value
-minus fitted; and two gaps with bounded weights, *cut* (min(y, 1)) and *early* (weights that halve at every step), which
-are 0 if the features are right and have smaller errors than the gap.
+has the value as its expectation, for every theta. So four parameters are appended to theta **in the same linear
+system**, and least squares gives their standard errors as it does for theta: *fitted*, the mean of theta.phi_0; *gap*,
+the correction from the returns, value minus fitted; and two gaps with bounded weights, *cut* (min(y, 1)) and *early*
+(weights that halve at every step), which are 0 if the features can express the value and have smaller standard errors
+than the gap.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ COLUMNS = ("ratio", "reward", "weight", "early", "starts", "scale")
 
 @dataclass(frozen=True, repr=False)
 class DoublyRobust(Algorithm):
-    r"""The value of the starts, whatever the features are: TD's answer, and what the returns add to it.
+    r"""The value of the start distribution, for any features: the TD estimate plus a correction from the returns.
 
     Parameters
     ----------
     base
         `TD`, or the number of features.
     start
-        A state, by its row number or its features: every visit to it is a start, for a stream without episodes. By
-        default starts are where episodes begin.
+        A state, as a row number or a feature vector: every visit to it is a start. For streams without episodes. The
+        default is that starts are where episodes begin.
 
     Examples
     --------
-    Two states that one feature cannot tell apart; episodes begin in the first, whose value is 1, and end after the
-    second, which pays:
+    Two states with the same feature; episodes begin in the first, whose value is 1, and end after the second, which
+    gives a reward:
 
     >>> from inferl import DoublyRobust, Evaluator, TD, Transitions
     >>> pay = np.random.default_rng(0).integers(3, size=500)
@@ -84,7 +85,7 @@ class DoublyRobust(Algorithm):
         object.__setattr__(self, "dimension", base.dimension + len(OUTPUTS))
 
     def verify(self) -> None:
-        """Refuse what the constructor would not make."""
+        """Raise for fields that the constructor would not produce."""
         made = DoublyRobust(self.base, self.start)
         demand((self.dimension, self.start) == (made.dimension, made.start), f"no constructor makes {self}")
 
@@ -98,7 +99,7 @@ class DoublyRobust(Algorithm):
 
     @property
     def n_terms(self) -> int:
-        """One of theta, one of the gaps, one of the fitted value, and the counts of starts."""
+        """One for theta, one for the gaps, one for the fitted value, and three that count starts for the gaps."""
         return 6
 
     @property
@@ -108,26 +109,26 @@ class DoublyRobust(Algorithm):
 
     @property
     def checks_rows(self) -> bool:
-        """As TD: the kind of the start is settled by the first row."""
+        """As TD: the first row decides whether the start has the right kind."""
         return self.base.checks_rows
 
     @property
     def recursive(self) -> bool:
-        """The gap is a ratio of sums; no step size would fit both it and theta."""
+        """False: the gap is a ratio of sums, and no step size would suit both it and theta."""
         return False
 
     @property
     def blocks(self) -> str:
-        """Episodes are independent of each other; visits within a stream are not."""
+        """Episodes, if they are the starts, because they are independent; visits within a stream are not."""
         return "episode" if self.start is None else "dyadic"
 
     @property
     def outputs(self) -> Integers:
-        """The numbers behind theta."""
+        """Indices of the parameters appended to theta."""
         return np.arange(self.base.dimension, self.dimension)
 
     def named_targets(self) -> dict[str, Floats]:
-        """Return the value, and its two parts: what TD says, and what the returns add."""
+        """Return the value and its two parts: the TD estimate, and the correction from the returns."""
         unit = np.eye(self.dimension)[self.base.dimension :]
         return {"value": unit[:1] + unit[1:2], "fitted": unit[:1], "gap": unit[1:2]}
 
@@ -141,22 +142,22 @@ class DoublyRobust(Algorithm):
         return self.base.dimension
 
     def of_features(self, vectors: Floats) -> Floats:
-        """Extend vectors of features (k, d) by zeros: the value that TD gives them."""
+        """Pad vectors of features (k, d) with zeros: their value is the TD estimate."""
         return lengthened(vectors, self.dimension)
 
     def state_vector(self, state: int) -> Floats:
-        """Turn the number of a state into a target."""
+        """Convert the number of a state to a target."""
         return lengthened(self.base.state_vector(state), self.dimension)
 
     def check(self, data: Transitions | Increments) -> None:
-        """Refuse data that TD refuses, and a start of another kind."""
+        """Raise for data that TD rejects, and for a start of another kind."""
         self.base.check(data)
         if self.start is not None and isinstance(data, Transitions) and data.tabular != isinstance(self.start, int):
             kind = "row numbers of a table" if data.tabular else "vectors"
-            raise ShapeError(f"start is {self.start}, but features are {kind}; give the start as they are")
+            raise ShapeError(f"start is {self.start}, but features are {kind}; give the start in the same form")
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[ValueIncrements, Clock, Carry]:  # type: ignore[override]
-        """Return what the equations of theta, of the fitted value and of the gaps are made of."""
+        """Return the increments of theta, of the fitted value and of the gaps, in compact form."""
         data, slot = transitions_of(steps), steps.clock.slot
         phi, dphi = self.base.features(data)
         trace: Floats | None = None
@@ -169,7 +170,7 @@ class DoublyRobust(Algorithm):
         weights = []
         for name, factor in (("weight", 1.0), ("early", 0.5)):
             sums = carried(carry, name, slot)
-            weights.append(engine.decaying_sum(add, factor * decay, slot, steps.first, sums, engine.LARGEST))
+            weights.append(engine.active().decaying_sum(add, factor * decay, slot, steps.first, sums, engine.LARGEST))
             after[name] = sums
         made = ValueIncrements(
             phi,
@@ -189,22 +190,22 @@ class DoublyRobust(Algorithm):
 
 @dataclass(frozen=True, eq=False)
 class ValueIncrements(Rows):
-    """Increments of `DoublyRobust`, before their terms are written out over all parameters."""
+    """Increments of `DoublyRobust` in compact form, before their terms are expanded over all parameters."""
 
     phi: Vectors  # (T, d)
     dphi: Vectors  # (T, d)
     trace: Floats | None  # (T, d); None: rho phi
     ratio: Floats  # (T,)
     reward: Floats  # (T,)
-    weight: Floats  # (T,) y: of the starts, at this step, before its ratio
+    weight: Floats  # (T,) y: weight of the starts at this step, without its ratio
     early: Floats  # (T,) the same, halved at every step
     starts: Bools  # (T,)
     scale: Floats  # (T,)
-    outputs: Integers = field(metadata=shared)  # where fitted, gap, cut and early are
+    outputs: Integers = field(metadata=shared)  # indices of fitted, gap, cut and early
     size: int = field(metadata=shared)  # number of parameters
 
     def verify(self) -> None:
-        """Refuse what no transitions give."""
+        """Raise if the arrays do not fit together."""
         super().verify()
         sizes = verify_vectors(self, "T d", ["phi", "dphi"])
         sizes = shapes(self, {"trace": "T d", "outputs": str(len(OUTPUTS))} | dict.fromkeys(COLUMNS, "T"), **sizes)
@@ -216,12 +217,12 @@ class ValueIncrements(Rows):
         return self.size
 
     def expanded(self) -> Increments:
-        """Write the terms out; slow, for a `Stack` and for tests."""
+        """Expand the terms; slow, for a `Stack` and for tests."""
         n, p, starts = len(self), self.size, self.starts.astype(np.float64)
         sparse, nothing = isinstance(self.phi, Sparse) and self.trace is None, np.zeros(n)
 
-        def entries(places: Integers, values: list[Floats]) -> Vectors:
-            x = Sparse(np.broadcast_to(places, (n, len(places))), np.stack(values, axis=1), p)
+        def entries(indices: Integers, values: list[Floats]) -> Vectors:
+            x = Sparse(np.broadcast_to(indices, (n, len(indices))), np.stack(values, axis=1), p)
             return x if sparse else dense(x)
 
         fitted, gaps = self.outputs[:1], self.outputs[1:]
@@ -235,7 +236,7 @@ class ValueIncrements(Rows):
         return Increments(terms(u), terms(v), c, np.zeros(p), self.scale)
 
     def named(self) -> Integers | None:
-        """Parameters that these increments touch, row by row; None: all."""
+        """Indices of the parameters that these increments involve, row by row; None: all."""
         if not isinstance(self.phi, Sparse) or not isinstance(self.dphi, Sparse) or self.trace is not None:
             return None
         index = np.concatenate([self.phi.index, self.dphi.index], axis=1)
@@ -243,7 +244,7 @@ class ValueIncrements(Rows):
         return np.concatenate([index[value != 0], self.outputs])
 
     def at_indices(self, index: Integers, seen: Integers, capacity: int) -> ValueIncrements:
-        """Write sparse increments in terms of places instead of parameters."""
+        """Express sparse increments in compact indices instead of parameter numbers."""
         if not isinstance(self.phi, Sparse) or not isinstance(self.dphi, Sparse) or self.trace is not None:
             return self
         phi, dphi = (Sparse(np.maximum(index[x.index], 0), x.value, capacity) for x in (self.phi, self.dphi))
@@ -261,33 +262,34 @@ class ValueIncrements(Rows):
         return left, embed(dense(self.dphi), 0, self.size), self.reward
 
     def add_rest(self, matrix: Floats) -> None:
-        """Add the starts: their number, and the features that are averaged over them."""
+        """Add the starts to A: their number, and the sum of their features."""
         matrix[self.outputs, self.outputs] += np.count_nonzero(self.starts)
         row, phi = matrix[self.outputs[0]], self.phi[np.flatnonzero(self.starts)]
         if isinstance(phi, Sparse):
             np.subtract.at(row, phi.index, phi.value)
         elif len(phi):
-            # One after the other, so that the sum does not depend on how rows were cut.
+            # One after the other, so that the sum does not depend on chunk borders.
             d = phi.shape[1]
             row[:d] = np.subtract.accumulate(np.concatenate([row[None, :d], phi]), axis=0)[-1]
 
     def features(self) -> Vectors:
-        """What the steps are seen through: (T, d) or (T, entries)."""
+        """The features of the steps, (T, d) or (T, entries)."""
         return self._traced()
 
     def numbers(self) -> int:
-        """How many numbers it takes to store these rows."""
+        """Number of stored numbers of these rows."""
         trace = 0 if self.trace is None else self.trace.size
         return stored_numbers(self.phi) + stored_numbers(self.dphi) + trace
 
     def following(self) -> ValueIncrements:
-        """Return the same rows; there is nothing that all share."""
+        """Return self: the rows share no damping."""
         return self
 
     def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
         """Evaluate the equations at theta: (T, p), or (T, 5) entries; see `Increments.scores`.
 
-        Only theta goes towards the rows that it has seen; the gaps take whatever it leaves.
+        The leverage correction applies to theta only, because only theta is fitted to the rows; the gaps use the plain
+        residuals.
         """
         u, gaps = self._traced(), self.outputs[1:]
         residual = self.reward - _dot(self.dphi, theta)
@@ -314,7 +316,7 @@ class ValueIncrements(Rows):
         return np.asarray(self.ratio[:, None] * np.stack([self.weight, *bounded], axis=1))
 
     def _leverage(self, u: Vectors, inverse: Floats) -> Floats:
-        """How much each step explains itself in theta's equation, (T,)."""
+        """Leverage of each step in the equation of theta, (T,)."""
         v = self.dphi
         if isinstance(u, Sparse) and isinstance(v, Sparse):
             between = inverse[v.index[:, :, None], u.index[:, None, :]]
@@ -327,7 +329,7 @@ class ValueIncrements(Rows):
 def _dot(x: Vectors, theta: Floats) -> Floats:
     if isinstance(x, Sparse):
         return np.asarray(np.add.reduce(x.value * theta[x.index], axis=-1))
-    # One product a row: those of a whole matrix have last bits that depend on how many rows there are.
+    # One product per row: in a matrix product the last bits depend on the number of rows.
     return np.asarray((x[:, None, :] @ theta[: x.shape[1]])[:, 0])
 
 
@@ -338,7 +340,7 @@ def _added(x: Vectors, y: Vectors) -> Vectors:
 
 
 def _as_start(start: Any, base: TD) -> int | tuple[float, ...] | None:
-    """Read a start: a row number, or the features of a state."""
+    """Validate a start: a row number, or the features of a state."""
     if start is None:
         return None
     try:
@@ -353,7 +355,7 @@ def _as_start(start: Any, base: TD) -> int | tuple[float, ...] | None:
 
 
 def _visits(data: Transitions, start: int | tuple[float, ...]) -> Bools:
-    """Say which rows are at the start."""
+    """Which rows are visits to the start, (T,)."""
     if data.tabular:
         return np.asarray(data.features == start)
     return np.asarray((data.features == np.array(start)).all(axis=1))

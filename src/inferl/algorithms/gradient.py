@@ -1,7 +1,7 @@
-r"""Gradient temporal differences: stable off-policy, at the price of a second vector of parameters.
+r"""Gradient temporal-difference learning: stable off-policy, at the price of a second vector of parameters.
 
-The parameters are (theta, y). y tracks the expected TD error, theta descends along it. Where both stand still, y is 0
-and theta solves the equation of TD(0), which is what least squares works on.
+The parameters are (theta, y). y tracks the expected TD error, and theta descends along it. At the fixed point, y is 0
+and theta solves the equation of TD(0), which is the one that least squares solves.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SMALLEST, LARGEST = sys.float_info.min, sys.float_info.max
 
 @dataclass(frozen=True)
 class _Gradient(Algorithm):
-    """What GTD, GTD2 and TDC share; `auxiliary_step` x is the step size of y relative to theta's."""
+    """Base of GTD, GTD2 and TDC; `auxiliary_step` x is the step size of y relative to that of theta."""
 
     auxiliary_step: float = 1.0
 
-    kernel: ClassVar[str]  # by which a compiled kernel knows the form of the terms
+    kernel: ClassVar[str]  # name of the form of the terms in the compiled kernel
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,13 +50,13 @@ class _Gradient(Algorithm):
         if isinstance(increments, GradientIncrements):
             x = increments
             return single(scale(x.phi, x.ratio), x.dphi, x.reward, x.phi)
-        # Written out, it is the first term, x phi (rho r - rho dphi . theta), without its part in y.
+        # In expanded form it is the first term, x phi (rho r - rho dphi . theta), without its part in y.
         d = self.dimension
         u, v = slice_of(increments.u, d, 2 * d, 0, 1), slice_of(increments.v, 0, d, 0, 1)
         return Increments(u, v, increments.c[:, :1], np.zeros(d), increments.scale)
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[GradientIncrements, Clock, Carry]:  # type: ignore[override]
-        """Return what the terms of y and of theta are made of."""
+        """Return the increments of y and theta, in compact form."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
         return GradientIncrements(phi, dphi, data.ratios, data.rewards, squared_norm(phi), self), steps.clock, carry
@@ -85,7 +85,7 @@ class GTD(_Gradient):
     .. math:: \Delta y = x (\rho \delta \phi - y), \quad \Delta \theta = \rho\, d\phi\, (\phi \cdot y),
               \quad \delta = r - d\phi \cdot \theta
 
-    Slow where features are short or correlated; GTD2 and TDC are better scaled.
+    It converges slowly where features are small or correlated; GTD2 and TDC are better scaled.
 
     >>> GTD(10).n_parameters
     20

@@ -1,4 +1,4 @@
-"""Targets: what a user may ask the value of, as rows of numbers, and what the answer is then about."""
+"""Targets: conversion of what a user asks for to vectors, with the kind of estimand."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Targets", "as_targets", "value_of_starts"]
 
 
 class Targets(NamedTuple):
-    """Rows along which a state is read."""
+    """Target vectors, and the kind of estimand."""
 
     rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
-    single: bool  # one was asked for, not a list of one
+    single: bool  # the user asked for one target, not for a list
     about: str  # "value", "known start", "fitted", "gap", "average", "observed", "state", "features", "parameters"
 
 
@@ -34,13 +34,12 @@ def value_of_starts(limited: bool, undiscounted: bool) -> str:
 
 
 def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: bool) -> Targets:
-    """Turn a target into rows.
+    """Convert a target to rows.
 
-    A target is a name that the algorithm knows, such as ``"value"``; the number of a state (tabular features); a vector
-    of features, or a matrix with k of them; with `whole`, vectors of all p parameters too. None is ``"value"``. Starts
-    that a source has observed are ``"value"`` too, if the algorithm knows it: what is asked for is the value of the
-    distribution that they come from. ``("value", c)`` is the same, where the mean features c of that distribution are
-    known.
+    A target is a name that the algorithm defines, such as ``"value"``; the number of a state (tabular features); a
+    vector of features, or a matrix with k of them; with `whole`, vectors of all p parameters too. None is ``"value"``.
+    Starts observed by a source are ``"value"`` too, if the algorithm defines it: the estimand is the value of their
+    distribution. ``("value", c)`` is the same, for a distribution whose mean features c are known.
 
     >>> from inferl import TD
     >>> as_targets(1, TD(3), tabular=True, whole=False).rows
@@ -52,14 +51,16 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
         if name in names:
             return Targets(names[name], len(names[name]) == 1, name)
         if target is None:
-            raise TargetError(f"{algorithm} needs a target: a state's number, or features; DoublyRobust needs none")
-        known = ", ".join(repr(known) for known in names) or "none; DoublyRobust has 'value'"
-        raise TargetError(f"target is {target!r}; the names that {algorithm} knows are: {known}")
+            raise TargetError(
+                f"{algorithm} needs a target: the number of a state, or features; DoublyRobust needs none"
+            )
+        choices = ", ".join(map(repr, names)) or "none; DoublyRobust has 'value'"
+        raise TargetError(f"target is {target!r}; the names that {algorithm} defines are: {choices}")
     if hasattr(target, "text") and "value" in names:  # the starts that a source has observed
         return Targets(names["value"], len(names["value"]) == 1, "value")
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
         if target[0] != "value" or not isinstance(algorithm, DoublyRobust):
-            raise TargetError(f"target is {target!r:.80}; ('value', c) has mean features c, and is for DoublyRobust")
+            raise TargetError(f"target is {target!r:.80}; ('value', c) with mean features c is for DoublyRobust only")
         given = as_targets(_array("mean features", target[1]), algorithm, tabular, whole=False)
         return Targets(given.rows + names["gap"], given.single, "known start")
     array = _array("target", target)
@@ -75,7 +76,7 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
         expected = " or ".join(str(length) for length in sorted(lengths))
         raise TargetError(f"target has shape {array.shape}; expected vectors of length {expected}")
     if not np.isfinite(rows).all():
-        raise TargetError("target has entries that are not finite")
+        raise TargetError("target has entries that are not finite; replace them")
     if rows.shape[1] == algorithm.n_values:
         about = "observed" if hasattr(target, "text") else "features"
         return Targets(algorithm.of_features(rows), array.ndim == 1, about)

@@ -1,4 +1,4 @@
-"""The family of temporal differences: one equation of d features, one rank-one term a step."""
+"""Temporal-difference algorithms: d equations, one rank-one term per step."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class TD(Algorithm):
 
     @property
     def sparse(self) -> bool:
-        """A trace remembers many states."""
+        """False with a trace, which involves many states."""
         return self.trace == 0
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Return one rank-one term a step."""
+        """Return one rank-one term per step."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
         u = scale(phi, data.ratios)
@@ -55,12 +55,13 @@ class TD(Algorithm):
 
 @dataclass(frozen=True)
 class EmphaticTD(Algorithm):
-    r"""Emphatic TD(lambda): traces weighted by how much the target policy would have cared for a state.
+    r"""Emphatic TD(lambda): traces weighted by the emphasis M, which corrects the state distribution.
 
     .. math:: F_t = \rho_{t-1} g_t F_{t-1} + 1, \quad M_t = \lambda + (1 - \lambda) F_t, \quad
               u = e_t = \rho_t (g_t \lambda e_{t-1} + M_t \phi_t)
 
-    Stable off-policy in the mean; but F has infinite variance where E[rho^2] g^2 > 1, and then no interval is valid.
+    Its expected update is stable off-policy. But F has infinite variance where E[rho^2] g^2 > 1, and then no interval
+    is valid.
 
     >>> EmphaticTD(3, trace=0.5)
     EmphaticTD(dimension=3, trace=0.5)
@@ -74,11 +75,11 @@ class EmphaticTD(Algorithm):
 
     @property
     def sparse(self) -> bool:
-        """A trace remembers many states."""
+        """False with a trace, which involves many states."""
         return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Return one rank-one term a step."""
+        """Return one rank-one term per step."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
         follow = carried(carry, "follow_on", steps.clock.slot)
@@ -98,14 +99,14 @@ class EmphaticTD(Algorithm):
 
 @dataclass(frozen=True)
 class NStepTD(Algorithm):
-    r"""TD with n rewards before the bootstrap; at an episode's end with as many as are left.
+    r"""n-step TD: n rewards before bootstrapping, or fewer at the end of an episode.
 
     .. math:: u = \left(\prod_{i<m} \rho_{t+i}\right) \phi_t, \quad
               v = \phi_t - \left(\prod_{i<m} g_{t+1+i}\right) \phi'_{t+m-1}, \quad
               c = \sum_{i<m} \left(\prod_{j<i} g_{t+1+j}\right) r_{t+1+i}
 
-    The increment of a step waits until its window of n steps is full. Its scores depend on each other even if the
-    features are right: use LeastSquares, or multipliers that stay for a block.
+    The increment of a step is pending until its window of n steps is full. The scores are dependent even if the
+    features can express the value: use LeastSquares, or multipliers with a `BlockClock`.
 
     >>> NStepTD(3, n=5)
     NStepTD(dimension=3, n=5)
@@ -116,23 +117,23 @@ class NStepTD(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_integer(self.n) or self.n < 1:
-            raise SettingError(f"n is {short(self.n)}; a window has at least one step, and a whole number of them")
+            raise SettingError(f"n is {short(self.n)}; it must be a whole number of steps, at least 1")
 
     @property
     def delayed(self) -> bool:
-        """A step waits for the n - 1 that follow it."""
+        """Whether a step needs the n - 1 steps that follow it."""
         return self.n > 1
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
         """Return one rank-one term for each step whose window has closed."""
         steps = Steps.join([carry["open"], steps]) if carry else steps
-        order = np.argsort(steps.clock.slot, kind="stable")  # rows of one stream behind each other
+        order = np.argsort(steps.clock.slot, kind="stable")  # rows of one stream become contiguous
         end = _window_ends(steps.clock.slot[order], steps.first[order], steps.clock.last[order], self.n)
         full = end >= 0
         start = np.flatnonzero(full)
         data = transitions_of(steps)
         ratio, discount, reward = np.ones(len(start)), np.ones(len(start)), np.zeros(len(start))
-        for i in range(int(np.max(end[start] - start, initial=-1)) + 1):  # the longest window; n may be endless
+        for i in range(int(np.max(end[start] - start, initial=-1)) + 1):  # the longest window; n may be huge
             inside = start + i <= end[start]
             row = order[np.minimum(start + i, len(order) - 1)]
             reward += np.where(inside, discount * data.rewards[row], 0.0)
@@ -163,19 +164,19 @@ class QEvaluation(Algorithm):
     """
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
-        """Return one rank-one term a step."""
+        """Return one rank-one term per step."""
         data = transitions_of(steps)
         psi, difference = self.features(data)
         return single(psi, difference, data.rewards, psi), steps.clock, carry
 
     def check(self, data: Transitions | Increments) -> None:
-        """Refuse ratios: the target policy is in the next features."""
+        """Raise for ratios: the target policy is in the next features."""
         super().check(data)
         if isinstance(data, Transitions) and (data.ratios != 1).any():
             row = int(np.flatnonzero(data.ratios != 1)[0])
             raise DataError(
-                f"row {row}: ratio is {data.ratios[row]}; QEvaluation takes the target policy from next_features, "
-                "averaged over its actions: leave ratios out"
+                f"row {row}: ratio is {data.ratios[row]}; QEvaluation reads the target policy from next_features, "
+                "averaged over its actions; leave ratios out"
             )
 
 
@@ -184,26 +185,26 @@ def _check_trace(trace: float) -> None:
 
 
 def _traces(phi: Floats, emphasis: Floats, ratios: Floats, decay: Floats, steps: Steps, decayed: Floats) -> Floats:
-    """Run z = rho (decayed + emphasis phi) along each stream; `decayed` (S, d) is updated in place.
+    """Compute z = rho (decayed + emphasis phi) along each stream; `decayed` (S, d) is updated in place.
 
-    What is carried is the trace times the decay of the step that follows it, so a chunk border loses nothing.
+    The carried array is the trace times the decay of the next step, so chunk borders make no difference.
     """
     z = np.empty_like(phi)
     for t, slot in enumerate(steps.clock.slot.tolist()):
         if steps.first[t]:
             decayed[slot] = 0.0
         z[t] = ratios[t] * (decayed[slot] + emphasis[t] * phi[t])
-        if ratios[t] > 1:  # products of ratios may grow beyond all bounds, and 0 times infinity is no number
+        if ratios[t] > 1:  # products of ratios may overflow, and 0 times infinity is NaN
             np.clip(z[t], -LARGEST, LARGEST, out=z[t])
         decayed[slot] = decay[t] * z[t]
     return z
 
 
 def _window_ends(slot: Integers, first: Bools, last: Bools, n: int) -> Integers:
-    """Find the row that closes each row's window, or -1 where it is still open; streams behind each other."""
+    """Find the row that closes the window of each row, or -1 where it is open; rows of a stream are contiguous."""
     rows = np.arange(len(slot))
     new_stream = np.r_[slot[1:] != slot[:-1], True]
-    closes = last | (np.r_[first[1:], False] & ~new_stream)  # of the episode; a new one may begin unannounced
+    closes = last | (np.r_[first[1:], False] & ~new_stream)  # its episode; a new episode may begin without `last`
     unknown = len(slot) + n
     ahead = np.minimum.accumulate(np.where(closes | new_stream, rows, unknown)[::-1])[::-1]
     episode_end = np.where(closes[np.minimum(ahead, len(slot) - 1)], ahead, unknown)
