@@ -1,4 +1,4 @@
-"""Features: one observation or many, the same numbers; what cannot be read is named."""
+"""Features: the same numbers for one observation or many; errors name the value."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_observations_of_another_shape_are_refused(name: str, bad: Any) -> None:
 @pytest.mark.parametrize("name", ["fourier", "tiles", "rbf", "scaled", "intercept"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_is_named(name: str, bad: float) -> None:
-    """A NaN would otherwise fall into some tile."""
+    """A NaN would otherwise be assigned to some tile."""
     with pytest.raises(DataError, match=f"row 1, column 0: the observation is {bad}"):
         EVERY[name]([[0.0, 0.0], [bad, 0.0]])
 
@@ -168,7 +168,7 @@ def test_fourier_of_a_strange_order_is_refused(order: int, columns: int) -> None
         Fourier(np.zeros(columns), np.ones(columns), order)
 
 
-# Tiles.
+# Tile coding.
 
 
 def test_one_tiling_is_a_plain_grid() -> None:
@@ -187,7 +187,7 @@ def test_each_tiling_has_one_tile() -> None:
 
 
 def test_tilings_are_displaced_by_even_parts() -> None:
-    """Along a line, 8 tilings of 4 tiles change at 8 different places within the width of each tile."""
+    """Along a line, 8 tilings of 4 tiles change at 8 different points within the width of each tile."""
     line = np.linspace(0, 1, 100_001)[:, None]
     active = TileCoding(0, 1, tilings=8, tiles=4)(line)
     changes = np.flatnonzero((active[1:] != active[:-1]).any(axis=1)) / 100_000
@@ -202,7 +202,7 @@ def test_tiles_of_a_strange_number_are_refused(tilings: int, tiles: int, columns
         TileCoding(np.zeros(columns), np.ones(columns), tilings, tiles)
 
 
-# Radial functions.
+# Radial basis functions.
 
 
 def test_rbf_is_its_formula() -> None:
@@ -220,7 +220,7 @@ def test_rbf_of_strange_centers_is_refused(centers: Any, width: Any) -> None:
         RBF(centers, width)
 
 
-# From elsewhere.
+# Functions and transformers.
 
 
 def test_a_function_of_one_observation_is_told_what_to_do() -> None:

@@ -1,7 +1,11 @@
-"""Features: what an evaluator sees of an observation.
+"""Features: maps from observations to the vectors, or table rows, in which values are linear.
 
-A feature map has a `dimension` and is called with one observation or with an array of them (its first axis counts
-them). It returns one vector or row number, or one per observation.
+A feature map has a `dimension` and is called with one observation, or with an array that has one row per observation.
+It returns one vector or row number, or one per observation.
+
+Begin with `base.py`, the interface. `one_hot.py` is the table; `bases.py` holds Fourier features, tile coding and
+radial basis functions; `scaling.py` rescaling and an intercept; `learned.py` functions, scikit-learn transformers and
+torch modules.
 """
 
 from inferl.features.base import Features

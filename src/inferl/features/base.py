@@ -1,4 +1,4 @@
-"""What a feature map is, and what several of them share."""
+"""The interface of a feature map, and helpers that several of them share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bounds = tuple[float, ...]
 
 
 class Features(Protocol):
-    """Anything with a `dimension` that turns observations into features.
+    """Anything with a `dimension` that maps observations to features.
 
     >>> class Square:
     ...     dimension = 2
@@ -38,7 +38,7 @@ class Features(Protocol):
 
 
 def vectors(observations: ArrayLike, length: int) -> Floats:
-    """Read one observation (k,), or several (T, k), as finite floats.
+    """Convert one observation (k,), or several (T, k), to finite floats.
 
     >>> vectors([0, 1], 2)
     array([0., 1.])
@@ -48,14 +48,14 @@ def vectors(observations: ArrayLike, length: int) -> Floats:
         raise ShapeError(
             f"observations have shape {array.shape}; expected one of length {length}, or several: (T, {length})"
         )
-    for place in np.argwhere(~np.isfinite(array))[:1]:
-        where = f"row {place[0]}, " if array.ndim == 2 else ""
-        raise DataError(f"{where}column {place[-1]}: the observation is {array[tuple(place)]}; drop or repair it")
+    for index in np.argwhere(~np.isfinite(array))[:1]:
+        where = f"row {index[0]}, " if array.ndim == 2 else ""
+        raise DataError(f"{where}column {index[-1]}: the observation is {array[tuple(index)]}; drop or repair it")
     return array
 
 
 def as_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Bounds, Bounds]:
-    """Check the bounds of a box: finite, and each low below its high.
+    """Validate the bounds of a box: finite, and each low below its high.
 
     >>> as_bounds(0, [1, 2])
     ((0.0, 0.0), (1.0, 2.0))
@@ -63,19 +63,19 @@ def as_bounds(low: ArrayLike, high: ArrayLike) -> tuple[Bounds, Bounds]:
     try:
         lower, upper = np.broadcast_arrays(*(np.atleast_1d(as_floats(*x)) for x in (("low", low), ("high", high))))
     except ValueError as error:  # also those of this package
-        raise SettingError(f"low and high are no two vectors of one length: {error}") from None
+        raise SettingError(f"low and high must be numbers, or vectors of the same length: {error}") from None
     if lower.ndim != 1 or lower.size == 0:
         raise SettingError(f"low and high have shape {lower.shape}; expected one number each, or vectors")
     for i in np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper)))[:1]:
         raise SettingError(
-            f"column {i} of the observations lies between {lower[i]} and {upper[i]}; bounds are finite, and low is "
-            "below high: where a space is unbounded, give the range that matters"
+            f"column {i} of the observations lies between {lower[i]} and {upper[i]}; bounds must be finite, with "
+            "low below high; for an unbounded space, give the range that matters"
         )
     return tuple(lower.tolist()), tuple(upper.tolist())
 
 
 def unit(observations: ArrayLike, low: Bounds, high: Bounds) -> Floats:
-    """Map the box between low and high onto [0, 1]^k; what lies outside goes to the nearest edge.
+    """Map the box between low and high to [0, 1]^k; observations outside are clipped to the box.
 
     >>> unit([1.0, 5.0], (0.0, 0.0), (2.0, 2.0))
     array([0.5, 1. ])

@@ -1,4 +1,4 @@
-"""Fixed bases on a box of observations: Fourier, tiles, radial functions."""
+"""Fixed bases on a box of observations: Fourier, tile coding, radial basis functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from inferl.features.base import Bounds, as_bounds, unit, vectors
 
 __all__ = ["RBF", "Fourier", "TileCoding"]
 
-MOST = 1_000_000  # features; more are a mistake, and would not fit into memory
+MOST = 1_000_000  # features; more would not fit into memory, and are probably a mistake
 
 
 @dataclass(frozen=True, init=False)
 class Fourier:
     """The Fourier cosine basis: phi_c(s) = cos(pi c . s) for c in {0, ..., order}^k, with s scaled to [0, 1]^k.
 
-    The first feature is constant. An observation outside the bounds counts as one on their edge.
+    The first feature is constant. An observation outside the bounds is clipped to them.
 
     Parameters
     ----------
@@ -66,18 +66,18 @@ class Fourier:
 
 @dataclass(frozen=True, init=False)
 class TileCoding:
-    """Tile coding: grids of equal tiles laid over the box, each a little displaced; a feature is 1 inside its tile.
+    """Tile coding: several grids over the box, each slightly offset; a feature is 1 inside its tile.
 
-    With one tiling this is a plain grid. Displacements are spread evenly over a tile's width, by odd multiples from
-    column to column, and are centred, so that every tile can be reached. An observation outside the bounds counts as
-    one on their edge.
+    With one tiling this is a plain grid. Offsets are spread evenly over the width of a tile, by odd multiples from
+    column to column, and are centred, so that every tile can be reached. An observation outside the bounds is clipped
+    to them.
 
     Parameters
     ----------
     low, high
         Bounds of the observations, (k,).
     tilings
-        Number of grids; as many features are 1 for each observation.
+        Number of grids; for each observation this many features are 1.
     tiles
         Number of tiles of a grid along each column; there are tilings * tiles^k features.
 
@@ -129,7 +129,7 @@ class RBF:
     Parameters
     ----------
     centers
-        (d, k), one row a feature.
+        (d, k), one row per feature.
     width
         One number, or one for each column of the observations, (k,).
 
@@ -148,11 +148,11 @@ class RBF:
             points = as_floats("centers", centers)
             widths = np.broadcast_to(as_floats("width", width), points.shape[-1:])
         except ValueError as error:  # also those of this package
-            raise SettingError(f"centers are (d, k) numbers, and width is one number or (k,): {error}") from None
+            raise SettingError(f"centers must be numbers (d, k), and width one number or (k,): {error}") from None
         if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
-            raise SettingError(f"centers of shape {points.shape}; expected finite numbers, one row a feature: (d, k)")
+            raise SettingError(f"centers of shape {points.shape}; expected finite numbers (d, k), one row per feature")
         if not (np.isfinite(widths) & (widths > 0)).all():
-            raise SettingError(f"width is {width!r}; widths are finite and above 0")
+            raise SettingError(f"width is {width!r}; widths must be finite and positive")
         _set(self, centers=tuple(map(tuple, points.tolist())), width=tuple(widths.tolist()))
 
     @property
@@ -176,7 +176,7 @@ class RBF:
 def _check_number(number: int, of_what: str) -> None:
     if number > MOST:
         raise SettingError(
-            f"{of_what} make {number} features, more than {MOST}; take a lower order, fewer tiles, or fewer columns"
+            f"{of_what} give {number} features, more than {MOST}; use a lower order, fewer tiles, or fewer columns"
         )
 
 

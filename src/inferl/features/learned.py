@@ -1,4 +1,4 @@
-"""Features from elsewhere: a function, a scikit-learn transformer, a torch module."""
+"""Features from a function, a scikit-learn transformer or a torch module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Function:
     ----------
     function
         From observations (T, ...) to features (T, dimension), and, for targets, from one observation to one vector.
-        ``numpy.vectorize(f, signature="(k)->(d)")`` makes both of a function of one observation. Observations of a
+        ``numpy.vectorize(f, signature="(k)->(d)")`` does both for a function of one observation. Observations of a
         ``Dict`` or ``Tuple`` space come as a dict or tuple of arrays.
     dimension
         Length of a feature vector.
@@ -41,7 +41,7 @@ class Function:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise SettingError(f"the function is {short(self.function)}, which cannot be called")
+            raise SettingError(f"the function is {short(self.function)}, which is not callable")
         as_count("the number of features", self.dimension, 1)
 
     def __call__(self, observations: Any) -> Floats:
@@ -50,7 +50,7 @@ class Function:
             self.function(observations),
             self.dimension,
             "the function",
-            "; one that takes a single observation becomes one with numpy.vectorize(f, signature='(k)->(d)')",
+            "; wrap a function of a single observation with numpy.vectorize(f, signature='(k)->(d)')",
         )
 
 
@@ -63,7 +63,7 @@ class Transform:
     transformer
         Its `transform` takes observations (T, k) and returns features (T, d), sparse or dense.
     n_features
-        d; None: asked of the transformer (``get_feature_names_out``).
+        d; None: from the transformer (``get_feature_names_out``).
 
     Examples
     --------
@@ -88,10 +88,10 @@ class Transform:
             return self.n_features
         try:
             return len(self.transformer.get_feature_names_out())
-        except Exception as error:  # a transformer that is not fitted, or knows no names, raises what it likes
+        except Exception as error:  # a transformer that is not fitted, or has no names, may raise anything
             raise SettingError(
-                f"{type(self.transformer).__name__} does not tell its number of features ({error}); fit it first, or "
-                "say it: Transform(transformer, n_features)"
+                f"{type(self.transformer).__name__} does not give its number of features ({error}); fit it first, or "
+                "pass the number: Transform(transformer, n_features)"
             ) from None
 
     def __call__(self, observations: ArrayLike) -> Floats:
@@ -149,8 +149,8 @@ class Network:
         widths = [part.out_features for part in self.module.modules() if hasattr(part, "out_features")]
         if not widths:
             raise SettingError(
-                f"{type(self.module).__name__} has no linear layer that would tell its number of features; say it: "
-                "Network(module, n_features)"
+                f"{type(self.module).__name__} has no linear layer from which to read the number of features; pass "
+                "it: Network(module, n_features)"
             )
         return int(widths[-1])
 
@@ -160,7 +160,7 @@ class Network:
         if array.ndim not in (self.observation_ndim, self.observation_ndim + 1):
             raise ShapeError(
                 f"observations have shape {array.shape}; expected {self.observation_ndim} axes for one, and one more "
-                "for several: is observation_ndim right?"
+                "for several; check observation_ndim"
             )
         single = array.ndim == self.observation_ndim
         features = _checked(

@@ -1,4 +1,4 @@
-"""Features of a table: one for each state."""
+"""Tabular features: one for each state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["OneHot", "as_features"]
 
 @dataclass(frozen=True)
 class OneHot:
-    """One feature for each of n states: the table. A state's number stands for its unit vector.
+    """One feature for each of n states (a table). The number of a state represents its unit vector.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ class OneHot:
         return self.n
 
     def __call__(self, observations: ArrayLike) -> Any:
-        """Return a state's number as an int, or those of several as an array (T,)."""
+        """Return the number of one state as an int, or those of several as an array (T,)."""
         states = as_array("observations", observations)
         if not np.issubdtype(states.dtype, np.integer):
-            raise DataError(f"observations are of type {states.dtype}; OneHot takes the numbers of states, integers")
+            raise DataError(f"observations are of type {states.dtype}; OneHot takes state numbers, which are integers")
         outside = states[(states < 0) | (states >= self.n)]
         if outside.size:
             raise DataError(f"observation {outside[0]} is outside the table, whose states are 0 to {self.n - 1}")
@@ -56,7 +56,7 @@ class OneHot:
 
 
 def as_features(features: Any) -> Features:
-    """Return a feature map as it is, or that of a Gymnasium ``Discrete`` space: `OneHot`.
+    """Return a feature map unchanged, or `OneHot` for a Gymnasium ``Discrete`` space.
 
     Examples
     --------
@@ -64,11 +64,11 @@ def as_features(features: Any) -> Features:
     >>> as_features(gymnasium.make("FrozenLake-v1").observation_space)
     OneHot(n=16)
     """
-    gymnasium = sys.modules.get("gymnasium")  # whoever made a space has imported it
+    gymnasium = sys.modules.get("gymnasium")  # whoever created a space has imported it
     if gymnasium is not None and isinstance(features, gymnasium.spaces.Discrete):
         if features.start != 0:
             raise SettingError(
-                f"the states of {features} are numbered from {features.start}, and a table's from 0; subtract "
+                f"the states of {features} are numbered from {features.start}, those of a table from 0; subtract "
                 "it with gymnasium.wrappers.TransformObservation"
             )
         return OneHot(int(features.n))
@@ -78,5 +78,5 @@ def as_features(features: Any) -> Features:
             "Function(f, dimension) for a function, Network(module) for a torch module, Transform(transformer) for "
             "a scikit-learn one, or a Discrete observation space"
         )
-    known: Features = features
-    return known
+    feature_map: Features = features
+    return feature_map

@@ -1,4 +1,4 @@
-"""Scaling and intercept: small changes to other features."""
+"""Scaling of observations, and an intercept for other features."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Scaled", "WithIntercept"]
 
 @dataclass(frozen=True, init=False)
 class Scaled:
-    """Observations scaled to [-1, 1]^k: as features themselves, or for a feature map that is made for that range.
+    """Observations scaled to [-1, 1]^k, used as features or as the input of another feature map.
 
-    An observation outside the bounds counts as one on their edge.
+    An observation outside the bounds is clipped to them.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ class Scaled:
 
 @dataclass(frozen=True)
 class WithIntercept:
-    """Other features with a constant 1 before them.
+    """Other features with a constant 1 prepended.
 
     Parameters
     ----------
     features
-        Whose features are vectors. `OneHot` needs no constant; `Fourier` and `TileCoding` contain one.
+        A feature map that returns vectors. `OneHot` needs no constant; `Fourier` and `TileCoding` contain one.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class WithIntercept:
     features: Features
 
     def __post_init__(self) -> None:
-        as_features(self.features)  # refuses what is none
+        as_features(self.features)  # raises if it is not a feature map
         if isinstance(self.features, OneHot):
             raise SettingError(f"{self.features} needs no intercept: its features add up to 1 already")
 
