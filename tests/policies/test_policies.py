@@ -1,4 +1,4 @@
-"""Policies: they do what they say, one observation at a time or many, and say what is wrong with them."""
+"""Policies: actions follow the stated probabilities, for one observation or many; error messages."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def laws(observations: Any) -> Any:
 
 
 class Model:
-    """As much of Stable-Baselines3 as its users see."""
+    """The public interface of a Stable-Baselines3 model."""
 
     def __init__(self, state: Any = None) -> None:
         self.state = state
@@ -98,7 +98,7 @@ def test_rounding_never_draws_an_action_of_probability_zero(epsilon: float) -> N
     greedy = epsilon_greedy(table, epsilon, 11)
     assert greedy(0, BELOW_ONE) == 9
     if epsilon:
-        assert greedy(0, np.nextafter(epsilon, 0.0)) == 10  # of those taken at random, it is one
+        assert greedy(0, np.nextafter(epsilon, 0.0)) == 10  # a random action may be this one too
 
 
 def test_a_function_is_a_policy() -> None:
@@ -212,9 +212,9 @@ def test_an_observation_without_a_row_is_refused(observation: int) -> None:
 @pytest.mark.parametrize("observation", [0.5, np.zeros(4), "left"])
 def test_an_observation_that_is_no_state_is_refused(observation: Any) -> None:
     policy = as_policy(np.eye(2))
-    with pytest.raises(DataError, match="no number of a state"):
+    with pytest.raises(DataError, match="is not a state number"):
         policy(observation, 0.5)
-    with pytest.raises(DataError, match="no number of a state"):
+    with pytest.raises(DataError, match="is not a state number"):
         policy.batch(np.array([observation]), np.zeros(1))
 
 
@@ -269,7 +269,7 @@ def test_logits_are_read_as_softmax_or_largest(double: bool) -> None:
 
 @pytest.mark.torch
 def test_a_module_is_left_as_it_was() -> None:
-    """Dropout is off while it acts, and each layer is afterwards in the mode it was in."""
+    """Dropout is off during the call, and each layer keeps its training mode afterwards."""
     module = network().train()
     module[2].eval()
     policy = Logits(module)
@@ -293,7 +293,7 @@ def test_states_go_through_an_embedding() -> None:
 def test_a_bare_module_is_refused() -> None:
     with pytest.raises(SettingError, match=r"Logits\(module, greedy=True\)"):
         as_policy(network())
-    with pytest.raises(ShapeError, match="one number an action"):
+    with pytest.raises(ShapeError, match="one number per action"):
         Logits(network())._logits(np.ones((2, 3, 4)))
 
 

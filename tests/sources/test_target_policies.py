@@ -114,11 +114,11 @@ def test_rows_that_do_not_add_up_to_one_are_named() -> None:
     short = LAW.copy()
     short[1] = [0.4, 0.4]
     for target in (short, pandas.DataFrame(short)):
-        with pytest.raises(DataError, match=r"row 1 of the policy is no distribution: its sum is 0.8"):
+        with pytest.raises(DataError, match=r"row 1 of the policy is not a distribution: its sum is 0.8"):
             table(LOG, target_probability=target, **BY_STATE)
     first = int(np.flatnonzero(STATES == 1)[0]) + 1
     for target in (policies.Probabilities(lambda states: short[states], batched=True), _Short(short)):
-        with pytest.raises(DataError, match=rf"row {first}, column 'action': .* no distribution: its sum is 0.8"):
+        with pytest.raises(DataError, match=rf"row {first}, column 'action': .* not a distribution: its sum is 0.8"):
             ratios(target)
         source = table(LOG, target_probability=target, **BY_STATE, skip_bad=N)
         list(source)

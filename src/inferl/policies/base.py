@@ -1,7 +1,7 @@
-"""What a policy is: a function of an observation and a uniform number.
+"""The interface of a policy: a function of an observation and a uniform number.
 
-All chance comes in as one number in [0, 1) a step. So a policy holds no generator, acts on a batch as it acts on each
-observation alone, and one seed decides a whole rollout.
+All randomness is one number in [0, 1) per step. So a policy holds no generator, acts on a batch exactly as on each
+observation alone, and one seed determines a whole rollout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferl.errors import DataError, SettingError, ShapeError
 __all__ = ["Policy", "chosen", "cuts", "distributions", "draw", "one_hot_law"]
 
 TABLE_TOLERANCE = 1e-9  # on the sum of a row of probabilities
-NETWORK_TOLERANCE = 1e-4  # the same for what a function computes, maybe in single precision
+NETWORK_TOLERANCE = 1e-4  # the same for the output of a function, possibly in single precision
 
 
 class Policy(ABC):
@@ -43,13 +43,13 @@ class Policy(ABC):
     def probabilities(self, observations: Any) -> Floats:
         """Return the probabilities of all actions for each of n observations, (n, actions)."""
         raise SettingError(
-            f"{self} has no probabilities; give a table or Probabilities(function), or say with "
-            "epsilon_greedy(policy, 0.0, n_actions) that the action follows from the observation"
+            f"{self} has no probabilities; give a table or Probabilities(function), or, if the action is a function of "
+            "the observation, epsilon_greedy(policy, 0.0, n_actions)"
         )
 
 
 def draw(probabilities: Floats, uniforms: Floats) -> Any:
-    """Draw one action a row, by inversion of the distribution function.
+    """Draw one action per row, by inversion of the distribution function.
 
     >>> draw(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.2, 0.2]))
     array([0, 1])
@@ -60,28 +60,28 @@ def draw(probabilities: Floats, uniforms: Floats) -> Any:
 
 
 def cuts(probabilities: Floats) -> Floats:
-    """Cut [0, 1) into one piece an action: the inner cuts, (n, actions - 1)."""
+    """Divide [0, 1) into one piece per action: the inner cut points, (n, actions - 1)."""
     cumulated = np.cumsum(probabilities, axis=1)
     # Divided by the total, so that rounding gives no piece to a last action of probability 0.
     return (cumulated / cumulated[:, -1:])[:, :-1]
 
 
 def distributions(values: ArrayLike, tolerance: float, what: str) -> Floats:
-    """Check that rows are distributions, (n, actions)."""
+    """Validate that rows are distributions, (n, actions)."""
     table = as_floats(what, values)
     if table.ndim != 2 or table.size == 0:
         raise ShapeError(f"{what} has shape {table.shape}; expected probabilities (n, actions)")
     sums = table.sum(axis=1)
     for row in np.flatnonzero(~((table >= 0).all(axis=1) & (np.abs(sums - 1) <= tolerance)))[:1]:
         raise DataError(
-            f"row {row} of {what} is no distribution: its sum is {sums[row]:g}, its smallest entry "
-            f"{table[row].min():g}; entries are probabilities that add up to 1"
+            f"row {row} of {what} is not a distribution: its sum is {sums[row]:g}, its smallest entry "
+            f"{table[row].min():g}; give probabilities that add up to 1"
         )
     return table
 
 
 def one_hot_law(actions: Any, n_actions: int) -> Floats:
-    """Return the distributions that are sure of one action each, (n, actions).
+    """Return distributions with probability 1 on one action each, (n, actions).
 
     >>> one_hot_law([1], 3)
     array([[0., 1., 0.]])
@@ -91,13 +91,13 @@ def one_hot_law(actions: Any, n_actions: int) -> Floats:
 
 
 def chosen(actions: Any, n_actions: int) -> Any:
-    """Check that actions are numbers of actions, (n,)."""
+    """Validate that actions are action numbers, (n,)."""
     array = as_array("actions", actions)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise DataError(
             f"actions of type {array.dtype} and shape {array.shape} have no probabilities; "
-            "expected the numbers of actions, integers (n,)"
+            "expected action numbers: integers (n,)"
         )
     for action in array[(array < 0) | (array >= n_actions)][:1]:
-        raise DataError(f"action {action} is outside 0 to {n_actions - 1}; is n_actions right?")
+        raise DataError(f"action {action} is outside 0 to {n_actions - 1}; check n_actions")
     return array

@@ -1,4 +1,4 @@
-"""Policies made of other policies, and ratios of two."""
+"""Policies built from other policies, and importance ratios of two."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class EpsilonGreedy(Policy):
-    """With probability epsilon any action at random, else what another policy does; made by `epsilon_greedy`.
+    """With probability epsilon a uniformly random action, else that of another policy; built by `epsilon_greedy`.
 
-    The action of a function is taken to follow from the observation: its `probabilities` are 1 - epsilon for that
-    action, and epsilon shared by all.
+    A function is assumed to be deterministic: its action has probability 1 - epsilon, plus its share of epsilon, which
+    all actions share equally.
 
     Examples
     --------
@@ -41,20 +41,20 @@ class EpsilonGreedy(Policy):
 
     def __post_init__(self) -> None:
         if not (is_number(self.epsilon) and 0 <= self.epsilon <= 1):
-            raise SettingError(f"epsilon is {short(self.epsilon)}; it is a probability, between 0 and 1")
+            raise SettingError(f"epsilon is {short(self.epsilon)}; it must be a probability, between 0 and 1")
         as_count("n_actions", self.n_actions, 1)
 
     def batch(self, observations: Any, uniforms: Floats) -> Any:
-        """Choose n actions. A uniform below epsilon is stretched to choose at random, one above it is handed on."""
+        """Choose n actions. A uniform below epsilon is rescaled to draw a random action, others for the policy."""
         actions = np.zeros(len(uniforms), dtype=np.int64)
         explores = uniforms < self.epsilon
         if explores.any():
-            stretched = uniforms[explores] / self.epsilon
-            actions[explores] = np.minimum((stretched * self.n_actions).astype(np.int64), self.n_actions - 1)
+            rescaled = uniforms[explores] / self.epsilon
+            actions[explores] = np.minimum((rescaled * self.n_actions).astype(np.int64), self.n_actions - 1)
         if not explores.all():
-            # Rounding must not make a 1 of what was below it.
-            rest = np.minimum((uniforms[~explores] - self.epsilon) / (1 - self.epsilon), _BELOW_ONE)
-            taken = self.policy.batch(rows(observations, ~explores), rest)
+            # Rounding must not produce a 1.
+            remaining = np.minimum((uniforms[~explores] - self.epsilon) / (1 - self.epsilon), _BELOW_ONE)
+            taken = self.policy.batch(rows(observations, ~explores), remaining)
             actions[~explores] = chosen(taken, self.n_actions)
         return actions
 
@@ -69,12 +69,12 @@ class EpsilonGreedy(Policy):
 
 
 def epsilon_greedy(policy: Any, epsilon: float, n_actions: int) -> EpsilonGreedy:
-    """Let any policy take a random action with probability epsilon.
+    """Make any policy take a random action with probability epsilon.
 
     Parameters
     ----------
     policy
-        Whatever `as_policy` takes.
+        Anything that `as_policy` accepts.
     epsilon
         Probability of a random action (which may be the policy's own).
     n_actions
@@ -97,7 +97,7 @@ class Ratio:
     target
         pi: the policy that is evaluated.
     behaviour
-        b: the policy that acts.
+        b: the policy that generated the data.
 
     Examples
     --------
@@ -129,27 +129,27 @@ class Ratio:
         for row in np.flatnonzero(below[each, taken] <= 0)[:1]:
             raise DataError(
                 f"action {taken[row]} was taken, but has probability 0 under the behaviour policy; "
-                "give the policy that acted"
+                "give the policy that generated the data"
             )
         with np.errstate(over="ignore"):
             ratios: Floats = above[each, taken] / below[each, taken]
         for row in np.flatnonzero(ratios == np.inf)[:1]:
             raise DataError(
-                f"action {taken[row]} has probability {below[row, taken[row]]} under the behaviour policy, and its "
-                "ratio is infinite"
+                f"action {taken[row]} has probability {below[row, taken[row]]} under the behaviour policy, so its "
+                "ratio is infinite; check the behaviour probabilities"
             )
         return ratios
 
 
 def as_policy(policy: ArrayLike | Callable[..., Any] | Any) -> Policy:
-    """Turn what a user has into a policy.
+    """Convert a table, a function or a model to a policy.
 
     Parameters
     ----------
     policy
-        A policy (left as it is); a table of probabilities (states, actions); a function from an observation to an
+        A policy (returned unchanged); a table of probabilities (states, actions); a function from an observation to an
         action; a model with ``predict(observations, deterministic=...)``, which then takes its best action. A torch
-        module must be given as `Logits`, because it may mean probabilities or action values.
+        module must be given as `Logits`, because its outputs may be logits or action values.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def as_policy(policy: ArrayLike | Callable[..., Any] | Any) -> Policy:
         return Predictor(policy)
     if is_module(policy):
         raise SettingError(
-            "a torch module is no policy until its outputs have a meaning: Logits(module) draws from their softmax, "
-            "Logits(module, greedy=True) takes the largest"
+            "a torch module is not a policy, because its outputs may be logits or action values; use Logits(module) to "
+            "draw from their softmax, or Logits(module, greedy=True) to take the largest"
         )
     return Deterministic(policy) if callable(policy) else Table(policy)

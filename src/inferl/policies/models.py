@@ -1,4 +1,4 @@
-"""Policies from trained models: what Stable-Baselines3 trains, and torch modules."""
+"""Policies from trained models: Stable-Baselines3 and torch modules."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Predictor(Policy):
     Parameters
     ----------
     model
-        Its `predict` returns actions and a state, which must be None: recurrent models are not taken.
+        Its `predict` returns actions and a state, which must be None: recurrent models are not supported.
     deterministic
         Whether it takes its best action, as in Stable-Baselines3's ``evaluate_policy``. If not, actions are drawn from
-        its probabilities; a model that has none (continuous actions) draws them from its own generator, so that the
-        seed of a rollout does not decide alone.
+        its probabilities; a model that has none (continuous actions) draws them from its own generator, and then the
+        seed of a rollout does not determine it.
 
     Examples
     --------
@@ -45,20 +45,20 @@ class Predictor(Policy):
         parameters = signature(self.model.predict).parameters.values()
         if not any(p.name == "deterministic" or p.kind is p.VAR_KEYWORD for p in parameters):
             raise SettingError(
-                f"{type(self.model).__name__}.predict has no argument `deterministic`; say what it returns: "
-                "Deterministic(model.predict, batched=True) if actions, Probabilities(...) if their probabilities"
+                f"{type(self.model).__name__}.predict has no argument `deterministic`; use "
+                "Deterministic(model.predict, batched=True) if it returns actions, Probabilities(...) if probabilities"
             )
 
     def __repr__(self) -> str:
         return f"Predictor({type(self.model).__name__}, deterministic={self.deterministic})"
 
     def batch(self, observations: Any, uniforms: Floats) -> Any:
-        """Ask the model for n actions."""
+        """Predict n actions."""
         law = None if self.deterministic else self._law(observations)
         return self._predicted(observations) if law is None else draw(law, uniforms)
 
     def probabilities(self, observations: Any) -> Floats:
-        """Return the model's probabilities, (n, actions): of discrete actions only."""
+        """Return the model's probabilities, (n, actions); for discrete actions only."""
         if self.deterministic:
             n_actions = getattr(getattr(self.model, "action_space", None), "n", None)
             if n_actions is not None:
@@ -101,7 +101,7 @@ class Logits(Policy):
     module
         From a batch of observations to logits, or to action values, (n, actions).
     greedy
-        False: an action has probability softmax(logits). True: the action with the largest number is taken.
+        False: an action has probability softmax(logits). True: the action with the largest output is taken.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Logits(Policy):
     def _logits(self, observations: Any) -> Floats:
         logits = outputs(self.module, observations)
         if logits.ndim != 2:
-            raise ShapeError(f"the module returned shape {logits.shape}; expected one number an action, (n, actions)")
+            raise ShapeError(f"the module returned shape {logits.shape}; expected one number per action, (n, actions)")
         return logits
 
 

@@ -20,7 +20,7 @@ __all__ = ["Deterministic", "Probabilities", "Table"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Policy):
-    """A policy from a table of probabilities: row s is the law of the action in state s.
+    """A policy from a table of probabilities: row s is the distribution of the action in state s.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Table(Policy):
     """
 
     table: Floats  # (S, A)
-    _cuts: list[list[float]] = field(init=False)  # for one observation: lists are quicker to search than arrays
+    _cuts: list[list[float]] = field(init=False)  # for one observation: lists are faster to search than arrays
 
     def __init__(self, table: ArrayLike) -> None:
         checked = distributions(table, TABLE_TOLERANCE, "the policy")
@@ -65,7 +65,7 @@ class Table(Policy):
         return draw(self.probabilities(observations), uniforms)
 
     def probabilities(self, observations: Any) -> Floats:
-        """Look the rows of n states up, (n, actions)."""
+        """Return the rows of n states, (n, actions)."""
         states = read("observations", observations)
         if states.ndim != 1 or states.dtype.kind not in "iu":
             raise _no_number(observations)
@@ -81,7 +81,7 @@ class Table(Policy):
 
 
 def _no_number(observation: Any) -> DataError:
-    return DataError(f"observation {short(observation)} is no number of a state, and a table has rows for nothing else")
+    return DataError(f"observation {short(observation)} is not a state number; a table has one row per state number")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Probabilities(Policy):
         return draw(self._of(observations, len(uniforms)), uniforms)
 
     def probabilities(self, observations: Any) -> Floats:
-        """Ask the function, (n, actions)."""
+        """Evaluate the function, (n, actions)."""
         return self._of(observations, count(observations))
 
     def _of(self, observations: Any, n: int) -> Floats:
@@ -127,7 +127,7 @@ class Probabilities(Policy):
 
 @dataclass(frozen=True)
 class Deterministic(Policy):
-    """A policy from a function of the observation; what is random in it is its own affair.
+    """A policy from a function of the observation; the uniform number is not used.
 
     Parameters
     ----------
@@ -148,17 +148,17 @@ class Deterministic(Policy):
     batched: bool = False
 
     def __call__(self, observation: Any, uniform: float) -> Any:
-        """Ask the function for one action."""
+        """Evaluate the function for one action."""
         return super().__call__(observation, uniform) if self.batched else self.function(observation)
 
     def batch(self, observations: Any, uniforms: Floats) -> Any:
-        """Ask the function for n actions."""
+        """Evaluate the function for n actions."""
         if not self.batched:
             return stacked([self.function(rows(observations, i)) for i in range(len(uniforms))])
         actions = self.function(observations)
         if count(actions) != len(uniforms):
             raise DataError(
                 f"the policy's function returned {count(actions)} actions for {len(uniforms)} observations; "
-                "one that takes a single observation is said with batched=False"
+                "use batched=False for a function of a single observation"
             )
         return actions
