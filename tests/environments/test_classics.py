@@ -1,4 +1,4 @@
-"""Boyan's chain, Baird's star, Garnet, and relaxation times, against what is known of them."""
+"""Boyan's chain, Baird's star, Garnet, and relaxation times, against known results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_garnet() -> None:
 def test_relaxation_times() -> None:
     mdp, _ = ring(20, 4, laziness=0.5)
     assert mdp.relaxation_time(np.ones((20, 1))) == pytest.approx(2 / (1 - np.cos(np.pi / 10)))
-    periodic, _ = ring(20, 4)  # an eigenvalue of -1, which forgets at once in the mean
+    periodic, _ = ring(20, 4)  # an eigenvalue of -1, which averages out at once
     assert periodic.relaxation_time(np.ones((20, 1))) == pytest.approx(1 / (1 - np.cos(np.pi / 10)))
     chain, _ = two_state_chain(-0.5)
     assert chain.relaxation_time(np.ones((2, 1))) == 1.0

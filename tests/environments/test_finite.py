@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Dense(NamedTuple):
-    """An episodic MDP as dense arrays, with two policies and features: what the references below loop over."""
+    """An episodic MDP as dense arrays, with two policies and features: the input of the reference loops below."""
 
     transition: Array
     reward: Array
@@ -167,7 +167,7 @@ def test_fixed_point_of_tabular_features_is_the_value(discount: float) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_score_covariance_by_enumeration(seed: int) -> None:
-    """The chain of triples (s, a, s'), written out; its autocovariances summed lag by lag until nothing is left."""
+    """The chain of triples (s, a, s'), in full; its autocovariances summed lag by lag until they vanish."""
     problem = dense(seed)
     for behaviour, discount in [(None, 0.9), (problem.behaviour, 0.9), (problem.behaviour, 1.0)]:
         acting = problem.target if behaviour is None else problem.behaviour
@@ -201,7 +201,7 @@ def test_score_covariance_by_enumeration(seed: int) -> None:
             long_run = long_run + covariance + covariance.T
         np.testing.assert_allclose(exact.lag_zero, lag_zero, atol=1e-10, rtol=1e-10)
         np.testing.assert_allclose(exact.long_run, long_run, atol=1e-10, rtol=1e-10)
-        assert np.abs(exact.long_run - exact.lag_zero).max() > 1e-3  # or the test would show nothing
+        assert np.abs(exact.long_run - exact.lag_zero).max() > 1e-3  # otherwise the test shows nothing
 
 
 def test_features_never_seen_and_collinear_features() -> None:

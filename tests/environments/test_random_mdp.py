@@ -18,10 +18,10 @@ def test_the_target_value_is_linear(seed: int) -> None:
     np.testing.assert_allclose(mdp.values(target, discount), features @ theta, atol=1e-12)
     for acting in (None, behaviour):
         np.testing.assert_allclose(mdp.fixed_point(features, target, acting, discount), theta, atol=1e-9)
-    # realisable: scores are martingale differences, whoever acts
+    # realisable: scores are martingale differences under any behaviour
     exact = mdp.score_covariance(features, target, behaviour, discount)
     np.testing.assert_allclose(exact.long_run, exact.lag_zero, atol=1e-12)
-    # and the behaviour's own value is another
+    # the value of the behaviour differs
     assert np.abs(mdp.values(behaviour, discount) - features @ theta).max() > 0.01
 
 

@@ -207,7 +207,7 @@ def test_ties_of_the_original() -> None:
 
 
 def plain_step(factors: list[int], action: int, variant: str, draw: np.random.Generator) -> list[int]:
-    """Section 4 of the specification, one patient, in the order in which it is told."""
+    """Section 4 of the specification, one patient, in the order of the text."""
     diabetes, heart, pressure, oxygen, glucose, had_antibiotics, had_vasopressors, had_ventilation = factors
     antibiotics, ventilation, vasopressors = action >> 2 & 1, action >> 1 & 1, action & 1
     if antibiotics:
@@ -258,7 +258,7 @@ def plain_step(factors: list[int], action: int, variant: str, draw: np.random.Ge
 
 
 def chi_square(counts: NDArray[np.int64], chances: NDArray[np.float64]) -> float:
-    """Probability of a worse fit; what should come less than 5 times is counted with the likeliest outcome."""
+    """Probability of a worse fit; outcomes expected fewer than 5 times are pooled with the likeliest one."""
     assert counts[chances == 0].sum() == 0
     expected = counts.sum() * chances
     cell = np.where(expected < 5, chances.argmax(), np.arange(chances.size))
@@ -298,7 +298,7 @@ def test_the_sampler_follows_the_tensor(variant: str) -> None:
     counts = np.bincount(place, minlength=key.size)
     pairs = np.bincount(states * 8 + actions, minlength=1440 * 8)
     expected = pairs[outcomes.states * 8 + outcomes.actions] * outcomes.probabilities
-    # Outcomes that should come less than 5 times are counted with the likeliest one of their pair.
+    # Outcomes expected fewer than 5 times are pooled with the likeliest one of their pair.
     pair = outcomes.states * 8 + outcomes.actions
     order = np.lexsort((outcomes.probabilities, pair))
     likeliest = np.zeros(1440 * 8, dtype=np.int64)

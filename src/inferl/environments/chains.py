@@ -1,4 +1,4 @@
-"""Small chains with one action, whose truth is known exactly: from harmless to hard for an interval.
+"""Small chains with one action whose exact values are known: from easy to hard for an interval.
 
 Each function returns ``(mdp, features)``; the only policy is ``numpy.ones((mdp.n_states, 1))``.
 """
@@ -16,9 +16,9 @@ __all__ = ["random_walk", "ring", "two_state_chain"]
 
 
 def two_state_chain(correlation: float) -> tuple[FiniteMDP, NDArray[np.float64]]:
-    """Two states that change places with probability (1 - correlation) / 2, reward ±1, one constant feature.
+    """Two states with switching probability (1 - correlation) / 2, reward ±1, one constant feature.
 
-    The smallest example of dependent scores: entering state 1 pays +1, entering state 0 pays -1, and the scores have
+    The smallest example of dependent scores. Entering state 1 pays +1, entering state 0 pays -1, and the scores have
     autocorrelation correlation^k. Their long-run variance is (1 + correlation) / (1 - correlation) times that at lag 0.
 
     Parameters
@@ -40,7 +40,7 @@ def two_state_chain(correlation: float) -> tuple[FiniteMDP, NDArray[np.float64]]
 
 
 def ring(n_states: int, n_groups: int, laziness: float = 0.0) -> tuple[FiniteMDP, NDArray[np.float64]]:
-    """A walk around a ring, seen through groups of neighbours: slow mixing and features that cannot hold the value.
+    """A walk around a ring with groups of neighbours as features: it mixes slowly, and they cannot express the value.
 
     The walk stays with probability ``laziness`` and otherwise moves one step either way with equal probability.
     Entering state s pays cos(2 pi s / n_states), and 1 more in state n_states // 4.

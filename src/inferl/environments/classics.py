@@ -1,4 +1,4 @@
-"""Problems on which the literature compares methods: Garnet, Boyan's chain, Baird's counterexample."""
+"""Benchmark problems from the literature: Garnet, Boyan's chain, Baird's counterexample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def boyan_chain() -> tuple[FiniteMDP, NDArray[np.float64]]:
 
     From state s > 1 the walk goes one or two states down with equal probability at a reward of -3, from state 1 to
     the terminal state 0 at a reward of -2; episodes begin in state 13. Undiscounted, V(s) = -2 s, which the features
-    hold exactly.
+    express exactly.
 
     Examples
     --------
@@ -35,8 +35,8 @@ def boyan_chain() -> tuple[FiniteMDP, NDArray[np.float64]]:
         reward[0, state] = -3.0
     transition[0, 1, 0], reward[0, 1, 0] = 1.0, -2.0
     # States 13, 9, 5 and 1 carry one feature each; the others lie between two of them.
-    place = np.clip((13 - np.arange(14)) / 4, 0, 3)
-    features = np.maximum(1 - np.abs(place[:, None] - np.arange(4)), 0.0)
+    position = np.clip((13 - np.arange(14)) / 4, 0, 3)
+    features = np.maximum(1 - np.abs(position[:, None] - np.arange(4)), 0.0)
     features[0] = 0.0
     return FiniteMDP(transition, reward, initial=13, terminal=[0]), features
 
@@ -46,9 +46,9 @@ def baird(discount: float = 0.9, slip: float = 0.1) -> RandomProblem:
 
     Action 0 leads to one of the first six states; action 1 to the last one, or with probability ``slip`` as action 0
     does. The behaviour takes action 0 with probability 6/7, the target always takes action 1. Entering state s pays
-    (s + 1) / 7. (Baird has neither reward nor slip, and so nothing that could be uncertain.) TD with ratios diverges
-    here as a recursion. The value is linear in the features; as there are more features than
-    states, theta is not unique, and the one of least norm is given.
+    (s + 1) / 7. (In Baird's original there is neither reward nor slip, and so no uncertainty.) The TD recursion with
+    ratios diverges here. The value is linear in the features; there are more features than states, so theta is not
+    unique, and the one of least norm is returned.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def garnet(
     """A Garnet problem: each action leads to `branching` random states, rewards are normal, features are random bits.
 
     Returns ``(mdp, features, policy)``; the policy is Dirichlet(1) in each state. The features (one constant, the
-    others 0 or 1 with equal probability) do not hold the value, and episodes never end.
+    others 0 or 1 with equal probability) cannot express the value, and episodes never end.
 
     Examples
     --------

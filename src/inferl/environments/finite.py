@@ -1,7 +1,7 @@
-"""Markov decision processes with finitely many states, where everything can be computed exactly.
+"""Finite Markov decision processes, with exact values and exact covariances.
 
-What an interval should cover (the value, the projected fixed point) and how wide it should be (the long-run covariance
-of the scores) come from linear algebra here, not from simulation.
+The estimands of an interval (the value, the projected fixed point) and its correct width (from the long-run covariance
+of the scores) are computed by linear algebra, not by simulation.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FiniteMDP:
 
     Examples
     --------
-    A coin is tossed until it shows heads (state 1), at a price of 1 a toss; two tosses are expected.
+    A coin is tossed until it shows heads (state 1), at a cost of 1 per toss; the expected number of tosses is 2.
 
     >>> import numpy as np
     >>> mdp = FiniteMDP(transition=[[[0.5, 0.5], [0, 1]]], reward=[-1, -1], initial=0, terminal=[1])
@@ -127,7 +127,7 @@ class FiniteMDP:
     def values(self, policy: ArrayLike, discount: float) -> NDArray[np.float64]:
         """Exact values V = (I - P_g)⁻¹ r_pi of a policy, (S,); 0 at terminal states.
 
-        A discount of 1 is allowed where the policy surely ends the episode from every state.
+        A discount of 1 is allowed if the policy ends the episode with probability 1 from every state.
 
         Examples
         --------
@@ -175,8 +175,8 @@ class FiniteMDP:
     def optimal_policy(self, discount: float) -> NDArray[np.float64]:
         """The best deterministic policy as one-hot rows, (S, A), by policy iteration: pi(s) = argmax_a Q^pi(s, a).
 
-        Actions whose values differ by less than 1e-12 (relative) are tied, and the lowest one wins. The discount is
-        below 1: without discounting, a policy that never ends may tie with one that does.
+        Actions whose values differ by less than 1e-12 (relative) are tied, and the lowest one is chosen. The discount
+        must be below 1: without discounting, a policy that never ends may tie with one that does.
 
         Examples
         --------
@@ -185,10 +185,10 @@ class FiniteMDP:
         [[0.0, 1.0], [1.0, 0.0]]
         """
         if _checked(discount) == 1:
-            raise DataError("discount is 1; optimal_policy needs a discount below 1")
+            raise DataError("discount is 1; optimal_policy needs a discount below 1, such as 0.99")
         choice = np.zeros(self.n_states, dtype=np.int64)
         seen: set[bytes] = set()
-        # A policy that comes back is the end: the same one twice, or a round between policies equal up to rounding.
+        # Stop when a policy recurs: the same one twice, or a cycle between policies that are equal up to rounding.
         while choice.tobytes() not in seen:
             seen.add(choice.tobytes())
             gains = self.action_values(np.eye(self.n_actions)[choice], discount)
@@ -197,10 +197,10 @@ class FiniteMDP:
         return np.eye(self.n_actions)[choice]
 
     def stationary(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """The law mu = mu P of the current state s_t in the long run, episode after episode, (S,).
+        """The stationary law mu = mu P of the current state s_t, with restarts at the ends of episodes, (S,).
 
         Terminal states are never current: a step into one leads to a draw of the initial law. Transient and unreachable
-        states have mass 0.
+        states have probability 0.
 
         Examples
         --------
@@ -213,7 +213,7 @@ class FiniteMDP:
         return self._long_run(self._policy(policy)).law
 
     def relaxation_time(self, policy: ArrayLike) -> float:
-        """Steps that the chain of a policy takes to forget where it was: the largest Re 1 / (1 - eigenvalue of P).
+        """Relaxation time of the chain of a policy, in steps: the largest Re 1 / (1 - eigenvalue of P).
 
         >>> from inferl.environments import two_state_chain
         >>> round(two_state_chain(0.8)[0].relaxation_time(np.ones((2, 1))), 9)
@@ -230,8 +230,8 @@ class FiniteMDP:
     ) -> NDArray[np.float64]:
         """Solve the projected Bellman equation: A theta = b, A = Phi' Xi (I - P_g) Phi, b = Phi' Xi r_pi.
 
-        P_g and r_pi are the target policy's, Xi the stationary law of the behaviour chain. Where A is singular but the
-        equation has solutions (a feature never seen), the one of least norm is returned.
+        P_g and r_pi are those of the target policy, Xi is the stationary law of the behaviour chain. If A is singular
+        but the equation has solutions (a feature that is always 0), the one of least norm is returned.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class FiniteMDP:
         target
             The policy that is evaluated.
         behaviour
-            The policy that acts; None: the target itself.
+            The policy that generates the data; None: the target.
         discount
             In [0, 1]; 1 for undiscounted episodes.
 
@@ -265,7 +265,7 @@ class FiniteMDP:
 
         With m(s) = E[f_0 given s_0 = s] and x a solution of Poisson's equation (I - P) x = m of the behaviour chain,
         the covariances at all later lags add up to G = E[f_0 x(s_1)'], and the long-run covariance is
-        E[f f'] + G + G'. (For a periodic chain the sum over lags is meant in the sense of Cesàro.)
+        E[f f'] + G + G'. (For a periodic chain the sum over lags is a Cesàro sum.)
 
         Parameters are those of :meth:`fixed_point`.
 
@@ -283,14 +283,14 @@ class FiniteMDP:
     def sample(self, policy: ArrayLike, n: int, seed: Seed, start: int | None = None) -> Trajectory:
         """Simulate n steps of a policy, episode after episode.
 
-        The first steps of a longer sample with the same seed are the shorter sample.
+        A shorter sample with the same seed is a prefix of a longer one.
 
         Parameters
         ----------
         policy
             (S, A) probabilities.
         n
-            Number of steps; the last episode is cut off there.
+            Number of steps; the last episode may be incomplete.
         seed
             Anything :func:`numpy.random.default_rng` takes.
         start
@@ -317,7 +317,7 @@ class FiniteMDP:
             raise ShapeError(
                 f"{name} has shape {probabilities.shape}; give (states, actions) = {(self.n_states, self.n_actions)}"
             )
-        # "not all >= 0" is also true of NaN
+        # "not all >= 0" also catches NaN
         wrong = ~(probabilities >= 0).all(axis=1) | ~(np.abs(probabilities.sum(axis=1) - 1) <= TOLERANCE)
         for state in np.flatnonzero(wrong & ~self.terminal)[:1]:
             raise SettingError(

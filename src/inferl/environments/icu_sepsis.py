@@ -1,7 +1,7 @@
-"""ICU-Sepsis (Choudhary, Gupta and Thomas 2024): a sepsis MDP estimated from hospital records, read from its own file.
+"""ICU-Sepsis (Choudhary, Gupta and Thomas 2024): a sepsis MDP estimated from hospital records, read from a file.
 
-The matrices come with the package ``icu-sepsis`` (MIT licence), of which one file of 2 MB is read and nothing is
-imported. They are aggregates over patients; their authors warn against medical conclusions.
+The matrices come with the package ``icu-sepsis`` (MIT licence); one file of 2 MB is read, and nothing is imported.
+They are aggregates over patients; their authors warn against medical conclusions.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Floats = NDArray[np.float64]
 
 FILE = Path("envs", "assets", "dynamics.npz")  # within the package
 ARRAYS = ("tx_mat", "d_0", "expert_policy", "sofa_scores")
-N_ENDS = 3  # the last states: death, survival, and a sink behind both
+N_ENDS = 3  # the last states: death, survival, and a sink after both
 
 
 class ICUSepsis(NamedTuple):
-    """The model, and what clinicians did in it."""
+    """The model, and the policy of the clinicians."""
 
     mdp: FiniteMDP  # 716 states, 25 actions; survival pays 1
     expert: Floats  # (716, 25) estimated probabilities of the clinicians' actions; uniform in terminal states
@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str] | None = None) -> ICUSepsis:
     """Read the ICU-Sepsis matrices as a finite MDP.
 
     States 0 to 712 are patients; 713 is death, 714 survival, 715 a sink that is never entered, since episodes end
-    before it. Entering survival pays 1, and everything else nothing.
+    before it. The reward is 1 on entering survival, and 0 otherwise.
 
     Parameters
     ----------
@@ -51,15 +51,18 @@ def load(path: str | os.PathLike[str] | None = None) -> ICUSepsis:
     if not file.is_file():
         raise SettingError(f"there is no file {file}; give the path of dynamics.npz from the package icu-sepsis")
     if not is_zipfile(file):
-        raise DataError(f"{file} is not a NumPy archive; is it dynamics.npz of icu-sepsis 2?")
+        raise DataError(f"{file} is not a NumPy archive; give dynamics.npz of icu-sepsis 2")
     with np.load(file, allow_pickle=False) as content:
         for name in ARRAYS:
             if name not in content:
-                raise DataError(f"{file} has no array {name!r}; is it dynamics.npz of icu-sepsis 2?")
+                raise DataError(f"{file} has no array {name!r}; give dynamics.npz of icu-sepsis 2")
         chances, initial, expert, severity = (np.asarray(content[name]) for name in ARRAYS)
     n = len(chances)
     if chances.ndim != 3 or chances.shape[2] != n or expert.shape != chances.shape[:2]:
-        raise DataError(f"{file}: tx_mat has shape {chances.shape} and expert_policy {expert.shape}; they do not fit")
+        raise DataError(
+            f"{file}: tx_mat has shape {chances.shape} and expert_policy {expert.shape}, which do not fit; "
+            "give dynamics.npz of icu-sepsis 2"
+        )
     terminal = np.arange(n) >= n - N_ENDS
     reward = np.zeros(n)
     reward[n - N_ENDS + 1] = 1.0
@@ -69,7 +72,7 @@ def load(path: str | os.PathLike[str] | None = None) -> ICUSepsis:
 
 
 def _installed() -> Path:
-    found: Any = find_spec("icu_sepsis")  # looks, and does not import
+    found: Any = find_spec("icu_sepsis")  # finds the package without importing it
     if found is None or not found.submodule_search_locations:
         raise SettingError(
             "the package icu-sepsis is not installed: pip install --no-deps icu-sepsis, or give the path of its "

@@ -1,4 +1,4 @@
-"""The long run of a finite Markov chain, from sparse linear algebra."""
+"""Stationary law, Poisson equation and relaxation time of a finite Markov chain, by sparse linear algebra."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LongRun", "long_run", "reached"]
 
 
 class LongRun(NamedTuple):
-    """Stationary law of a chain with one recurrent class, and what solves Poisson's equation on that class."""
+    """Stationary law of a chain with one recurrent class, and a solver of Poisson's equation on that class."""
 
     law: NDArray[np.float64]  # (S,), mu = mu P, 0 outside the recurrent class
     recurrent: NDArray[np.int64]  # the states of the class
@@ -32,7 +32,7 @@ class LongRun(NamedTuple):
     def relaxation_time(self) -> float:
         """The largest Re 1 / (1 - lambda) over the eigenvalues lambda of P other than 1; at least 1.
 
-        1 / (1 - lambda) are the eigenvalues of what solves Poisson's equation; the border adds one that is 0.
+        1 / (1 - lambda) are the eigenvalues of the solution operator of Poisson's equation; the border adds a 0.
         """
         means = np.eye(self.law.size) - self.law
         times = np.linalg.eigvals(self.poisson(means)[np.ix_(self.recurrent, self.recurrent)])
@@ -40,7 +40,7 @@ class LongRun(NamedTuple):
 
 
 def reached(chain: sparse.csr_array | sparse.csc_array, sources: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which states can be reached from ``sources``, these included."""
+    """Which states can be reached from ``sources``, including these."""
     found = sources
     while True:
         grown = sources | (chain.T @ found.astype(np.float64) > 0)
@@ -50,9 +50,9 @@ def reached(chain: sparse.csr_array | sparse.csc_array, sources: NDArray[np.bool
 
 
 def long_run(chain: sparse.csr_array, initial: NDArray[np.float64]) -> LongRun:
-    """Find where a chain that starts from ``initial`` stays, and how often it is where: mu = mu P, the sum of mu is 1.
+    """Find the recurrent class and the stationary law of a chain that starts from ``initial``: mu = mu P, sum(mu) = 1.
 
-    I - P is singular; the border of ones makes it regular without favouring a state. The transposed system with
+    I - P is singular; a border of ones makes it regular without favouring a state. The transposed system with
     right-hand side (0, 1) gives the law, the system itself solves Poisson's equation.
     """
     visited = np.flatnonzero(reached(chain, initial > 0))
@@ -71,7 +71,7 @@ def long_run(chain: sparse.csr_array, initial: NDArray[np.float64]) -> LongRun:
     generator = sparse.diags_array(np.ones(recurrent.size)) - chain[recurrent][:, recurrent]
     factors = splu(sparse.block_array([[generator, sparse.csr_array(ones)], [sparse.csr_array(ones.T), None]]).tocsc())
     unit = np.append(np.zeros(recurrent.size), 1.0)
-    masses = factors.solve(unit, trans="T")[:-1]  # type: ignore[call-overload]  # the stubs do not know trans
+    masses = factors.solve(unit, trans="T")[:-1]  # type: ignore[call-overload]  # the stubs lack trans
     masses = np.maximum(masses, 0.0)  # rounding can leave -1e-18
     law = np.zeros(initial.size)
     law[recurrent] = masses / masses.sum()

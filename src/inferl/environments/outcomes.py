@@ -1,7 +1,7 @@
-"""The one table behind a finite MDP: every transition that can happen, its probability and its reward.
+"""The table of a finite MDP: every possible transition with its probability and reward.
 
-Three ways of writing an MDP down (dense arrays, sparse matrices, the dictionary of Gymnasium's toy-text environments)
-become the same flat table here, validated once. Its size is the number of possible transitions, never A x S x S.
+Three notations of an MDP (dense arrays, sparse matrices, the dictionary of Gymnasium's toy-text environments) are
+converted to the same flat table, validated once. Its size is the number of possible transitions, never A x S x S.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TOLERANCE = 1e-9  # on the sum of a distribution
 class Outcomes(NamedTuple):
     """All possible transitions of a finite MDP, one row each, ordered by state, action and successor.
 
-    Row k says P(next_states[k] given states[k], actions[k]) = probabilities[k] > 0. No row leaves a terminal
-    state. A mean over stationary transitions is therefore one sum over the rows.
+    Row k means P(next_states[k] given states[k], actions[k]) = probabilities[k] > 0. No row leaves a terminal
+    state. So a mean over stationary transitions is one sum over the rows.
 
     Examples
     --------
@@ -57,15 +57,15 @@ class Outcomes(NamedTuple):
     def restarted(
         self, weights: NDArray[np.float64], initial: NDArray[np.float64], terminal: NDArray[np.bool_]
     ) -> sparse.csr_array:
-        """The same, where what enters a terminal state is spread over the initial law instead."""
+        """`kernel`, with the mass that enters terminal states redistributed by the initial law."""
         kernel = self.kernel(weights, terminal.size)
         ended = sparse.csr_array((kernel @ terminal.astype(np.float64))[:, None])
-        kept = kernel @ sparse.diags_array((~terminal).astype(np.float64))
-        return sparse.csr_array(kept + ended @ sparse.csr_array(initial[None, :]))
+        inside = kernel @ sparse.diags_array((~terminal).astype(np.float64))
+        return sparse.csr_array(inside + ended @ sparse.csr_array(initial[None, :]))
 
 
 def tabulate(transition: Sequence[sparse.csr_array], reward: Matrices, terminal: NDArray[np.bool_]) -> Outcomes:
-    """Validate P and R and list what can happen; rows of terminal states are ignored.
+    """Validate P and R and list the possible transitions; rows of terminal states are ignored.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def tabulate(transition: Sequence[sparse.csr_array], reward: Matrices, terminal:
     probabilities = np.concatenate([entry.data for entry in entries])
     actions = np.repeat(np.arange(n_actions), [entry.nnz for entry in entries])
 
-    # "not >= 0" is also true of NaN
+    # "not >= 0" also catches NaN
     possible = ~terminal[states] & (probabilities != 0)
     order = np.lexsort((next_states, actions, states))
     order = order[possible[order]]
@@ -91,7 +91,7 @@ def tabulate(transition: Sequence[sparse.csr_array], reward: Matrices, terminal:
     for k in np.flatnonzero(~(probabilities >= 0) | np.isinf(probabilities))[:1]:
         raise SettingError(
             f"transition: action {actions[k]} leads from state {states[k]} to state {next_states[k]} with probability "
-            f"{probabilities[k]}; probabilities are finite and not negative"
+            f"{probabilities[k]}; probabilities must be finite and not negative"
         )
     sums = np.bincount(states * n_actions + actions, probabilities, n_states * n_actions).reshape(n_states, n_actions)
     for state, action in np.argwhere((np.abs(sums - 1) > TOLERANCE) & ~terminal[:, None])[:1]:
@@ -104,7 +104,7 @@ def tabulate(transition: Sequence[sparse.csr_array], reward: Matrices, terminal:
     for k in np.flatnonzero(~np.isfinite(rewards))[:1]:
         raise SettingError(
             f"reward: action {actions[k]} from state {states[k]} to state {next_states[k]} pays {rewards[k]}; "
-            "rewards of possible transitions are finite"
+            "rewards of possible transitions must be finite"
         )
     outcomes = Outcomes(states, actions, next_states, probabilities, rewards)
     for column in outcomes:
@@ -113,7 +113,7 @@ def tabulate(transition: Sequence[sparse.csr_array], reward: Matrices, terminal:
 
 
 def as_matrices(given: Matrices, name: str) -> list[sparse.csr_array]:
-    """One CSR matrix per action, whatever the notation; duplicate entries of a sparse matrix add up, as SciPy says."""
+    """One CSR matrix per action, from any notation; duplicate entries of a sparse matrix add up, as in SciPy."""
     stack: Any = given  # a sequence of matrices, or an array of them
     if not _is_sparse(given):
         stack = np.asarray(given, dtype=np.float64)
@@ -164,7 +164,7 @@ def as_law(initial: ArrayLike, terminal: NDArray[np.bool_]) -> NDArray[np.float6
     if law.shape != (n_states,):
         raise ShapeError(f"initial has shape {law.shape}; give {n_states} probabilities, or the number of a state")
     for state in np.flatnonzero(~(law >= 0))[:1]:
-        raise SettingError(f"initial: state {state} has probability {law[state]}; probabilities are not negative")
+        raise SettingError(f"initial: state {state} has probability {law[state]}; probabilities must not be negative")
     if not abs(law.sum() - 1) <= TOLERANCE:
         raise SettingError(f"initial: the probabilities sum to {law.sum():.12g}, not 1; normalise them")
     for state in np.flatnonzero(terminal & (law > 0))[:1]:
@@ -200,8 +200,8 @@ def _rewards(
             keys = np.append(entry.row.astype(np.int64) * n_states + entry.col, n_states**2)
             rows = np.flatnonzero(actions == action)
             wanted = states[rows] * n_states + next_states[rows]
-            place = np.searchsorted(keys, wanted)
-            found[rows] = np.where(keys[place] == wanted, np.append(entry.data, 0.0)[place], 0.0)
+            index = np.searchsorted(keys, wanted)
+            found[rows] = np.where(keys[index] == wanted, np.append(entry.data, 0.0)[index], 0.0)
         return found
     array = np.asarray(reward, dtype=np.float64)
     if array.shape == (n_states,):
@@ -245,7 +245,8 @@ def read_toy_text(
                 probability[action][key] = probability[action].get(key, 0.0) + float(p)
                 (ended if done else entered[key[0]]).add(key[1])
 
-    # Taxi lists moves of states that no episode visits, and these enter a final state unmarked: only live states count.
+    # Taxi lists moves of states that no episode visits, and these enter a final state without `done`. So only states
+    # that can be visited count.
     live = {int(state) for state in np.flatnonzero(initial)}
     frontier = list(live)
     while frontier:

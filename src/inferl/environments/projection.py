@@ -1,4 +1,4 @@
-"""The projected Bellman equation of a finite MDP, and the exact law of the noise around its solution."""
+"""The projected Bellman equation of a finite MDP, and the exact covariance of its scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Projection", "ScoreCovariance"]
 class ScoreCovariance(NamedTuple):
     """Exact second moments of the TD(0) scores f_t at the fixed point; see :meth:`FiniteMDP.score_covariance`.
 
-    The estimate from n steps has covariance A⁻¹ Q A⁻ᵀ / n in the limit, A = ``matrix`` and Q = ``long_run``.
+    The estimate from n steps has the asymptotic covariance A⁻¹ Q A⁻ᵀ / n, A = ``matrix`` and Q = ``long_run``.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Projection:
     target, behaviour
         (S, A) probabilities.
     chain
-        The long run of the behaviour chain.
+        Stationary law and Poisson solver of the behaviour chain.
     discount
         gamma.
     """
@@ -63,8 +63,8 @@ class Projection:
     ) -> None:
         for state, action in np.argwhere((target > 0) & (behaviour == 0) & (chain.law > 0)[:, None])[:1]:
             raise SettingError(
-                f"the target takes action {action} in state {state} and the behaviour never does, so data from it say "
-                "nothing about the target there; give the behaviour a positive probability"
+                f"the target takes action {action} in state {state} and the behaviour never does, so its data carry "
+                "no information about the target there; give the behaviour a positive probability"
             )
         self.outcomes, self.phi, self.chain, self.discount = outcomes, phi, chain, discount
         self.target, self.behaviour = target, behaviour
@@ -75,25 +75,25 @@ class Projection:
         self.vector = weighted.T @ rewards
 
     def solve(self) -> NDArray[np.float64]:
-        """The solution theta, of least norm where there are many."""
-        # A feature never seen has a row and a column of zeros: its coefficient is 0. Rows are divided by how much of
-        # their feature is seen, or a rare state would look like a missing one.
+        """The solution theta, of least norm if it is not unique."""
+        # A feature that is always 0 has a row and a column of zeros: its coefficient is 0. Rows are divided by the mean
+        # size of their feature, or a rare state would look like a missing one.
         seen = self.chain.law @ np.abs(self.phi)
         index = np.flatnonzero(seen)
         matrix = self.matrix[np.ix_(index, index)] / seen[index, None]
         vector = self.vector[index] / seen[index]
         theta = np.zeros(seen.size)
         left, sizes, right = np.linalg.svd(matrix)
-        # Relative to the features, not to the matrix: of one feature, rounding errors would look like full rank.
-        kept = sizes > 1e-12 * np.abs(self.phi).max(initial=0.0)
-        if kept.all():
+        # Relative to the features, not to the matrix: with one feature, rounding errors would look like full rank.
+        nonzero = sizes > 1e-12 * np.abs(self.phi).max(initial=0.0)
+        if nonzero.all():
             theta[index] = np.linalg.solve(matrix, vector)
             return theta
-        theta[index] = right[kept].T @ ((left[:, kept].T @ vector) / sizes[kept])
+        theta[index] = right[nonzero].T @ ((left[:, nonzero].T @ vector) / sizes[nonzero])
         if np.abs(matrix @ theta[index] - vector).max() > TOLERANCE * max(1.0, np.abs(vector).max()):
             raise SettingError(
-                f"the projected Bellman equation has no solution: its matrix has rank {kept.sum()}, not {kept.size}; "
-                "drop features that are combinations of others, or use a discount below 1"
+                f"the projected Bellman equation has no solution: its matrix has rank {nonzero.sum()}, "
+                f"not {nonzero.size}; drop features that are combinations of others, or use a discount below 1"
             )
         return theta
 

@@ -1,4 +1,4 @@
-"""A random MDP evaluated off-policy, where the truth is linear in the features."""
+"""A random MDP evaluated off-policy, whose value function is linear in the features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RandomProblem", "random_mdp"]
 
 
 class RandomProblem(NamedTuple):
-    """An MDP, two policies and the answer: the value of ``target`` is ``features @ theta``.
+    """An MDP, two policies and the exact solution: the value of ``target`` is ``features @ theta``.
 
     >>> problem = random_mdp(seed=0)
     >>> values = problem.mdp.values(problem.target, problem.discount)
@@ -43,9 +43,9 @@ def random_mdp(
     Transition rows are Dirichlet(1). The behaviour is Dirichlet(1) with probabilities of at least .02 before it is
     normalised; the target takes the behaviour's likeliest action with probability .8, else any action at random.
     Features are Gaussian of norm 1, theta is standard normal, and leaving state s pays entry s of
-    r = (I - discount P^target) Phi theta, whatever the action: so Bellman's equation of the *target* holds. (The paper
-    builds the reward for the behaviour's policy and then evaluates another.) Episodes never
-    end; the initial law is uniform.
+    r = (I - discount P^target) Phi theta, for every action, so the Bellman equation of the *target* holds. (The paper
+    builds the reward for the behaviour policy and then evaluates another.) Episodes never end; the initial law is
+    uniform.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tells Gymnasium, where it is installed, which environments there are."""
+"""Registration of the environments with Gymnasium, if it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def register() -> None:
     try:
         from gymnasium.envs.registration import register as tell
         from gymnasium.envs.registration import registry
-    except ImportError:  # everything else here does without it
+    except ImportError:  # the other environments do not need it
         return
     if SEPSIS not in registry:
         tell(id=SEPSIS, entry_point="inferl.environments.sepsis.environment:Sepsis", max_episode_steps=20)

@@ -25,7 +25,7 @@ CHUNK = 1 << 14  # the uniforms of one chunk, as Python floats, stay in the cach
 class Trajectory:
     """Steps of one path through a finite MDP, episode after episode.
 
-    ``next_states[t]`` is the true successor, also where it is terminal; the row after an episode's end starts a new
+    ``next_states[t]`` is the true successor, also if it is terminal. The row after the end of an episode starts a new
     one, so ``states[t + 1] == next_states[t]`` wherever neither ``terminated[t]`` nor ``truncated[t]``.
 
     Examples
@@ -45,7 +45,7 @@ class Trajectory:
     rewards: NDArray[np.float64]  # (n,)
     next_states: NDArray[np.int64]  # (n,)
     terminated: NDArray[np.bool_]  # (n,)
-    truncated: NDArray[np.bool_] | None = None  # (n,) where an episode was cut; None: nowhere
+    truncated: NDArray[np.bool_] | None = None  # (n,) where an episode was truncated; None: nowhere
 
     def __len__(self) -> int:
         return int(self.states.size)
@@ -55,7 +55,7 @@ class Trajectory:
     ) -> Transitions:
         """The path as data for an evaluator: g_{t+1} = discount, or 0 where the episode terminated.
 
-        An episode that was cut keeps its discount, and is marked as the last of its steps.
+        A truncated episode keeps its discount, and its last step is marked by `last`.
 
         Parameters
         ----------
@@ -128,12 +128,12 @@ def simulate(
     seed: Seed,
     start: int | None,
 ) -> Trajectory:
-    """Draw n steps by inversion: one uniform a step chooses among the outcomes of the current state.
+    """Draw n steps by inversion: one uniform per step selects among the outcomes of the current state.
 
-    ``weights[k]`` is the probability of row k of ``outcomes`` given its state, the policy included. A restart is a step
-    like any other, out of a terminal state, and is dropped from the path afterwards: so the loop has no branch.
+    ``weights[k]`` is the probability of row k of ``outcomes`` given its state, including the policy. A restart is
+    simulated as a step out of a terminal state and dropped from the path afterwards, so the loop has no branch.
     """
-    # One state more than the MDP has: "outside", where an episode has ended or none has begun; its outcomes are starts.
+    # One extra state, "outside": an episode has ended, or none has begun. Its outcomes are the starts.
     outside = terminal.size
     possible = np.flatnonzero(weights)
     starts = np.flatnonzero(initial)
@@ -144,7 +144,7 @@ def simulate(
 
     begin = np.searchsorted(owner, np.arange(outside + 1))
     end = np.searchsorted(owner, np.arange(outside + 1), side="right")
-    # The last cut would be 1 up to rounding: without it the last outcome takes what remains, and no uniform falls off.
+    # The last cut point, 1 up to rounding, is left out: the last outcome gets the remainder.
     cuts = [np.cumsum(chances[i : max(i, j - 1)]).tolist() for i, j in zip(begin, end, strict=True)]
     first: list[int] = begin[leads_to].tolist()
     bounds: list[list[float]] = [cuts[state] for state in leads_to]

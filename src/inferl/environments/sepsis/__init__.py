@@ -1,6 +1,7 @@
 """The sepsis simulator of Oberst and Sontag (2019): patients in intensive care, with an exact transition tensor.
 
-`mdp` gives the exact model, `sample` many patients at once, and Gymnasium makes the environment ``inferl/Sepsis-v0``.
+`mdp` is the exact model, `sample` simulates many patients at once, and ``inferl/Sepsis-v0`` is the Gymnasium
+environment.
 """
 
 from inferl.environments.sepsis.law import VARIANTS, initial_law, mdp, transition

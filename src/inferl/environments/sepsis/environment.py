@@ -16,7 +16,7 @@ __all__ = ["Sepsis"]
 
 
 class Sepsis(gymnasium.Env[np.int64, np.int64]):
-    """One patient at a time. ``gymnasium.make`` cuts episodes after 20 steps; ``max_episode_steps`` says otherwise.
+    """One patient at a time. ``gymnasium.make`` truncates episodes after 20 steps, or after ``max_episode_steps``.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Sepsis(gymnasium.Env[np.int64, np.int64]):
     hide_diabetes
         Observe one of 720 states, without diabetes, instead of one of 1440.
     render_mode
-        ``"ansi"``: a line about the patient.
+        ``"ansi"``: one line that describes the patient.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Sepsis(gymnasium.Env[np.int64, np.int64]):
         self.observation_space = gymnasium.spaces.Discrete(N_STATES // 2 if hide_diabetes else N_STATES)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.initial = initial_law(diabetes)
-        self.state = -1  # nobody has come yet
+        self.state = -1  # before the first reset
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -71,14 +71,14 @@ class Sepsis(gymnasium.Env[np.int64, np.int64]):
     def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Treat the patient for one step."""
         if self.state < 0 or not self.action_space.contains(action):
-            raise SettingError(f"action {action!r}: reset first, then give a number from 0 to {N_ACTIONS - 1}")
+            raise SettingError(f"action is {action!r}; call reset first, then give a number from 0 to {N_ACTIONS - 1}")
         uniforms = self.np_random.random((4, 1))
         self.state = int(successors(np.array([self.state]), np.array([action]), uniforms, self.variant)[0])
         reward = float(REWARDS[self.state])
         return self._observation(), reward, reward != 0, False, {}
 
     def render(self) -> str | None:
-        """Say how the patient is."""
+        """Describe the patient."""
         if self.render_mode is None:
             return None
         text = describe(self.state)

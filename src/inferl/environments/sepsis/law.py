@@ -1,7 +1,7 @@
 """The law of the sepsis simulator: four vital signs move independently, given state and action.
 
 A treatment is *on* if the action gives it, *withdrawn* if it was given before and no longer is, else *off*. First
-antibiotics act, then ventilation, then vasopressors; a vital sign that no treatment holds then fluctuates. So
+antibiotics act, then ventilation, then vasopressors; then a vital sign that no treatment affects fluctuates. So
 
     P(s' given s, a) = [diabetes stays] [treatments = a] K_heart K_pressure K_oxygen K_glucose,
 
@@ -88,8 +88,8 @@ def mdp(variant: str = "corrected", diabetes: float = 0.2) -> FiniteMDP:
     Parameters
     ----------
     variant
-        ``"corrected"``; or ``"original"``, in which a rise of a non-diabetic's glucose leads to "low" from wherever it
-        is, as in the code behind the figures of 2019.
+        ``"corrected"``; or ``"original"``, in which a rise of a non-diabetic's glucose leads to "low" from any level,
+        as in the code of the 2019 paper.
     diabetes
         Prevalence before patients who would start dead or discharged are replaced by others.
 
@@ -106,7 +106,7 @@ def mdp(variant: str = "corrected", diabetes: float = 0.2) -> FiniteMDP:
 
 
 def transition(variant: str = "corrected") -> list[sparse.csr_array]:
-    """One (1440, 1440) matrix for each action, in which nothing ends: the dead and the discharged move on, too.
+    """One (1440, 1440) matrix per action, without termination: the states of death and discharge have successors too.
 
     >>> len(transition()), max(int(np.diff(matrix.indptr).max()) for matrix in transition())
     (8, 54)
@@ -120,9 +120,9 @@ def transition(variant: str = "corrected") -> list[sparse.csr_array]:
     stay = 720 * (np.arange(N_STATES) // 720)
     matrices = []
     for action in range(N_ACTIONS):
-        state, *place = np.nonzero(chances[action])
-        successor = stay[state] + np.asarray(moves)[tuple(place)] + treatments(action)
-        entries = chances[action][(state, *place)]
+        state, *levels = np.nonzero(chances[action])
+        successor = stay[state] + np.asarray(moves)[tuple(levels)] + treatments(action)
+        entries = chances[action][(state, *levels)]
         matrices.append(sparse.csr_array((entries, (state, successor)), shape=(N_STATES, N_STATES)))
     return matrices
 
@@ -130,14 +130,14 @@ def transition(variant: str = "corrected") -> list[sparse.csr_array]:
 def initial_law(diabetes: float = 0.2) -> Floats:
     """Law of the first state, (1440,): vital signs are drawn, and drawn again if the patient is dead or discharged.
 
-    The new draw is of everything, so the prevalence among those who start is not `diabetes`. For the law given
-    diabetes or given none, ask for 1 or 0.
+    Everything is drawn again, including diabetes, so the prevalence among starting patients is not `diabetes`. For the
+    law given diabetes, or given none, pass 1 or 0.
 
     >>> print(f"{initial_law()[720:].sum():.8f}")
     0.18972896
     """
     if not 0 <= diabetes <= 1:
-        raise SettingError(f"diabetes is {diabetes}; it is a prevalence, between 0 and 1")
+        raise SettingError(f"diabetes is {diabetes}; it must be a prevalence, between 0 and 1")
     law = np.zeros((2, 3, 3, 2, 5, 2, 2, 2))
     for has, share in enumerate((1 - diabetes, diabetes)):
         vitals = (START["heart"], START["pressure"], START["oxygen"], START["glucose"][has])
@@ -147,13 +147,13 @@ def initial_law(diabetes: float = 0.2) -> Floats:
 
 
 def check_variant(variant: str) -> None:
-    """Refuse a variant that does not exist."""
+    """Raise for an unknown variant."""
     if variant not in VARIANTS:
-        raise SettingError(f"there is no variant {variant!r} of the sepsis simulator; choose one of {VARIANTS}")
+        raise SettingError(f"variant is {variant!r}; choose one of {VARIANTS}")
 
 
 def _moves(n: int, *moves: tuple[int, int, float]) -> Floats:
-    """A row-stochastic matrix from moves (from, to, probability); the rest stays."""
+    """A row-stochastic matrix from moves (from, to, probability); the remaining probability stays."""
     matrix = np.zeros((n, n))
     for start, end, chance in moves:
         matrix[start, end] += chance
@@ -161,7 +161,7 @@ def _moves(n: int, *moves: tuple[int, int, float]) -> Floats:
 
 
 def _walk(n: int, chance: float) -> Floats:
-    """One level down or up with equal chances; a blocked move stays."""
+    """One level down or up with equal probability; a blocked move stays."""
     steps = [(i, j, chance) for i in range(n) for j in (i - 1, i + 1) if 0 <= j < n]
     return _moves(n, *steps)
 
@@ -193,7 +193,7 @@ def _oxygen() -> Floats:
 def _glucose(variant: str) -> Floats:
     """By whether vasopressors are on, and diabetes."""
     healthy = _walk(5, 0.1)
-    if variant == "original":  # the rise goes to min(1, level + 1), from wherever it starts
+    if variant == "original":  # a rise goes to min(1, level + 1), from any level
         healthy = _moves(5, *((i, i - 1, 0.1) for i in range(1, 5)), *((i, 1, 0.1) for i in range(5)))
     raised = _moves(5, *((i, i + 1, 0.5) for i in range(4)))
     return np.stack([[healthy, _walk(5, 0.3)], [np.eye(5), raised]])

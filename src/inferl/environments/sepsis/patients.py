@@ -1,7 +1,7 @@
-"""Patients as numbers: eight factors make a state, three treatments an action.
+"""Encoding of patients: eight factors form a state, three treatments an action.
 
-A state is its factors' levels in mixed radix, diabetes first. Beware of two orders: an action lists (antibiotics,
-ventilation, vasopressors), a state (antibiotics, vasopressors, ventilation).
+A state is the number of its factor levels in mixed radix, diabetes first. Beware of two orders: an action lists
+(antibiotics, ventilation, vasopressors), a state (antibiotics, vasopressors, ventilation).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FACTORS = (
     "ventilation",
 )
 LEVELS = (2, 3, 3, 2, 5, 2, 2, 2)
-NORMAL = {1: 1, 2: 1, 3: 1, 4: 2}  # level of each vital sign, by the place of its factor
+NORMAL = {1: 1, 2: 1, 3: 1, 4: 2}  # normal level of each vital sign, by the index of its factor
 TREATMENTS = ("antibiotics", "ventilation", "vasopressors")  # of an action, highest bit first
 N_STATES = 1440
 N_ACTIONS = 8
@@ -58,9 +58,9 @@ def encode(factors: ArrayLike) -> Integers:
     levels = np.asarray(factors)
     if levels.ndim == 0 or levels.shape[-1] != len(LEVELS) or not np.issubdtype(levels.dtype, np.integer):
         raise ShapeError(f"factors have shape {levels.shape}; give the levels of {', '.join(FACTORS)} as integers")
-    for place in np.argwhere((levels < 0) | (levels >= np.array(LEVELS)))[:1]:
-        name, most = FACTORS[place[-1]], LEVELS[place[-1]] - 1
-        raise DataError(f"{name} is {levels[tuple(place)]}; its levels are 0 to {most}")
+    for index in np.argwhere((levels < 0) | (levels >= np.array(LEVELS)))[:1]:
+        name, most = FACTORS[index[-1]], LEVELS[index[-1]] - 1
+        raise DataError(f"{name} is {levels[tuple(index)]}; its levels are 0 to {most}")
     return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(levels, -1, 0)), LEVELS), dtype=np.int64)
 
 
@@ -74,7 +74,7 @@ def decode(states: ArrayLike) -> Integers:
 
 
 def observed(states: ArrayLike) -> Integers:
-    """Number among the 720 states of somebody who does not see diabetes.
+    """Index among the 720 states in which diabetes is not observed.
 
     >>> int(observed(1096))
     376
@@ -83,7 +83,7 @@ def observed(states: ArrayLike) -> Integers:
 
 
 def projected(states: ArrayLike) -> Integers:
-    """Number among the 144 states of somebody who sees neither diabetes nor glucose.
+    """Index among the 144 states in which neither diabetes nor glucose is observed.
 
     >>> int(projected(376))
     72
@@ -93,13 +93,13 @@ def projected(states: ArrayLike) -> Integers:
 
 
 def abnormal(states: ArrayLike) -> Integers:
-    """How many of the four vital signs are not at their normal level; every other level counts.
+    """Number of the four vital signs that are not at their normal level.
 
     >>> abnormal([376, 368, 0]).tolist()
     [0, 1, 4]
     """
     levels = decode(states)
-    return np.asarray(sum(levels[..., place] != normal for place, normal in NORMAL.items()), dtype=np.int64)
+    return np.asarray(sum(levels[..., index] != normal for index, normal in NORMAL.items()), dtype=np.int64)
 
 
 def is_death(states: ArrayLike) -> NDArray[np.bool_]:
@@ -130,15 +130,15 @@ def treatments(actions: ArrayLike) -> Integers:
     return np.asarray((action & 4) | (action & 1) << 1 | (action & 2) >> 1)
 
 
-def describe(state: int, words: Sequence[str] = ("low", "normal", "high")) -> str:
-    """A state in words.
+def describe(state: int, names: Sequence[str] = ("low", "normal", "high")) -> str:
+    """Describe a state in words.
 
     >>> describe(376 + 5)
     'heart rate normal, blood pressure normal, oxygen normal, glucose normal; antibiotics, ventilation on'
     """
     levels = decode(state).tolist()
-    vitals = [f"{FACTORS[i]} {words[levels[i]]}" for i in (1, 2, 3)]
-    vitals.append(f"glucose {('very low', *words, 'very high')[levels[4]]}")
+    vitals = [f"{FACTORS[i]} {names[levels[i]]}" for i in (1, 2, 3)]
+    vitals.append(f"glucose {('very low', *names, 'very high')[levels[4]]}")
     given = [FACTORS[i] for i in (5, 6, 7) if levels[i]]
     diabetes = "diabetes; " if levels[0] else ""
     return f"{diabetes}{', '.join(vitals)}; {', '.join(given) + ' on' if given else 'no treatment'}"
@@ -147,7 +147,7 @@ def describe(state: int, words: Sequence[str] = ("low", "normal", "high")) -> st
 def _states(states: ArrayLike) -> Integers:
     given = np.asarray(states)
     if not np.issubdtype(given.dtype, np.integer):
-        raise DataError(f"states are of type {given.dtype}; they are integers, 0 to {N_STATES - 1}")
+        raise DataError(f"states are of type {given.dtype}; they must be integers, 0 to {N_STATES - 1}")
     for state in given[(given < 0) | (given >= N_STATES)].ravel()[:1]:
         raise DataError(f"state {state} does not exist; states are 0 to {N_STATES - 1}")
     return given.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Many septic patients at once: four uniforms a step, one for each vital sign."""
+"""Simulation of many septic patients at once: four uniforms per step, one for each vital sign."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from inferl.errors import SettingError, ShapeError
 
 __all__ = ["HORIZON", "sample", "successors"]
 
-HORIZON = 20  # steps after which an episode is cut
-ABREAST = 1 << 14  # patients treated side by side: their numbers stay in the cache
+HORIZON = 20  # steps after which an episode is truncated
+ABREAST = 1 << 14  # patients simulated together: their arrays stay in the cache
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,18 +29,18 @@ def sample(
     variant: str = "corrected",
     diabetes: float = 0.2,
 ) -> Trajectory:
-    """Treat patients one after the other by a policy, each until death, discharge or the horizon.
+    """Simulate patients under a policy, each until death, discharge or the horizon.
 
     Parameters
     ----------
     policy
-        (1440, 8) probabilities. One that does not see diabetes is ``policy[observed(np.arange(1440))]``.
+        (1440, 8) probabilities. One that does not observe diabetes is ``policy[observed(np.arange(1440))]``.
     n_episodes
         Number of patients.
     seed
         Anything :func:`numpy.random.default_rng` takes.
     horizon
-        Most steps of an episode; one that is cut there is marked in ``truncated``.
+        Largest number of steps of an episode; episodes that reach it are marked in ``truncated``.
     variant, diabetes
         As in :func:`mdp`.
 
@@ -89,8 +89,8 @@ def successors(states: Integers, actions: Integers, uniforms: Floats, variant: s
 
 @cache
 def _cuts(variant: str) -> list[list[Floats]]:
-    """Where the unit interval is cut, for each vital sign: an array over all pairs for each cut."""
-    # A level that cannot be passed on has its cut at 1, up to rounding, which no uniform may slip through.
+    """Cut points of the unit interval for each vital sign: one array over all (state, action) pairs per cut point."""
+    # Where higher levels have probability 0 the cut point is 1 up to rounding; it is set to 1 exactly.
     tables = [np.cumsum(row.reshape(N_STATES * N_ACTIONS, -1), axis=1)[:, :-1] for row in vital_rows(variant)]
     return [[np.where(cut > 1 - 1e-12, 1.0, cut) for cut in table.T] for table in tables]
 
@@ -102,7 +102,7 @@ def _treat(
     variant: str,
     generator: np.random.Generator,
 ) -> tuple[Integers, Integers, Integers, NDArray[np.bool_]]:
-    """Treat a group of patients side by side; return their steps one patient after the other."""
+    """Simulate a group of patients together; return their steps patient by patient."""
     patient = np.arange(state.size)
     length = np.zeros(state.size, dtype=np.int64)
     steps = []
@@ -112,8 +112,8 @@ def _treat(
         following = successors(state, action, draws[1:], variant)
         steps.append((patient, state, action, following))
         length[patient] = t + 1
-        going = REWARDS[following] == 0
-        patient, state = patient[going], following[going]
+        alive = REWARDS[following] == 0
+        patient, state = patient[alive], following[alive]
         if patient.size == 0:
             break
     first = np.cumsum(length) - length
