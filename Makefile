@@ -122,7 +122,7 @@ $(DOCS_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e '.[bench,data,gym]'
+	$(PIP_INSTALL) -e '.[bench,data,gym,report]'
 	@touch $@
 
 $(VALIDITY_READY): pyproject.toml constraints.txt | $(BIN)/python

@@ -10,52 +10,13 @@ from typing import Any
 from inferl.errors import DataError
 from studies.benchmarks.engine import FORMAT
 from studies.markdown import listed, table
+from studies.pages import render, replaced
 from studies.provenance import software
 
 __all__ = ["in_short", "read", "rendered", "update_page"]
 
 BEGIN, END = "<!-- measured: written by studies.benchmarks -->", "<!-- end of measured -->"
 SHORT, SHORT_END = "<!-- speed: written by studies.benchmarks -->", "<!-- end of speed -->"
-
-AROUND = f"""# Performance
-
-How many transitions the engine processes per second, compared with the code one would otherwise write or use.
-Everything runs in one process on one thread. Competitors are timed in turns; times are CPU times of the process, and
-the table shows medians.
-
-{BEGIN}
-{END}
-
-## How to run
-
-    make bench                    # a few minutes; writes studies/benchmarks/results/engine.json and this page
-    make bench ARGUMENTS=--quick  # less than a minute
-
-JAX and river are measured if they are installed: `pip install 'inferl[bench]'`, which `make bench` does.
-
-## Sanitizers
-
-    make sanitize
-
-builds the native backend with the compiler's address and undefined-behaviour sanitizers in a separate environment, and
-runs the tests that use it. A finding stops the run. The last such run was clean.
-"""
-
-RIVALS = """The competitors:
-
-- **naive**: Algorithm 1 as printed in the paper, in NumPy: a loop over transitions with a loop over replicas inside.
-- **step**: NumPy vectorised over replicas, one transition at a time, multipliers from PCG64, expressions combined by
-  hand; **as printed**: the same, written line by line as in the algorithm, with one more product and one more large
-  temporary. With one-hot features both work on the dense vectors.
-- **JAX**: the step as the body of a compiled `lax.scan`, in float64 on the CPU.
-- **river**: `BaggingRegressor` of linear regressions. This is another problem: it regresses the reward on the features
-  (no bootstrapped target, so the answer is not a value), repeats steps Poisson(1) times, and does not average.
-- **offline**: `inferl.baselines.offline_bootstrap`, which stores the data, resamples them and runs the recursion along
-  every resample. That loop is compiled like the engine, with the same instruction sets.
-
-The peak is the speed of a float64 matrix product in the same process. Useful operations per transition are 6 B p for TD
-(dot product, update, average), 10 B d for GTD2 and 4 p² for least squares. "At peak" is the speedup over the step that
-an engine at 100 % of the peak would have. "From arrays" includes checking and copying the user's arrays."""
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -69,19 +30,27 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 def update_page(path: str | os.PathLike[str], results: dict[str, Any]) -> None:
     """Write the results into a page, between its two marks, all of them or in short; what is around them stays."""
     path = Path(path)
-    text = path.read_text() if path.exists() else AROUND
+    text = path.read_text() if path.exists() else render("performance", begin=BEGIN, end=END)
     first, last, written = (SHORT, SHORT_END, in_short) if SHORT in text else (BEGIN, END, rendered)
-    before, begin, rest = text.partition(first)
-    _, end, after = rest.partition(last)
-    if not begin or not end:
-        raise DataError(f"{path} has no place for the results: lines {first!r} and {last!r}")
-    path.write_text(f"{before}{first}\n\n{written(results)}\n\n{last}{after}")
+    path.write_text(replaced(text, first, last, written(results)))
 
 
 def rendered(results: dict[str, Any]) -> str:
     """Write results as Markdown."""
-    parts = [_machine(results), _speeds(results), RIVALS, _verdicts(results)]
-    return "\n\n".join(parts)
+    judged, machine, memory = results["judged"], results["machine"], results["memory"]
+    grown = memory["growth in megabytes"].items()
+    return render(
+        "measured",
+        machine=machine,
+        software=software(machine),
+        speeds_table=_speeds(results),
+        goals=len(judged),
+        missed=sum(not row["met"] for row in judged),
+        out_of_reach="; ".join(_out_of_reach(results)),
+        goals_table=_goals(results),
+        transitions=_count(memory["transitions"]),
+        growth=", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in grown),
+    ).strip()
 
 
 def in_short(results: dict[str, Any]) -> str:
@@ -96,24 +65,13 @@ def in_short(results: dict[str, Any]) -> str:
             over = [_times(shape["over"].get(rival), 2) for rival in ("step", "jax", "naive")]
             rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over])
     head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop"]
-    return f"""The default, the value of the starts by least squares with all its checks, processes
-{listed(rates)} transitions per second with
-{listed(features)} features, on one thread of a machine with {results["machine"]["cores"]} cores.
-
-The table is for the online bootstrap with 200 replicas, without the least-squares sums that its checks need (they cost
-as much again, or several times as much). It is compared with the same algorithm in NumPy (vectorised over replicas), in
-JAX (a compiled scan) and as printed in the paper (a loop over replicas):
-
-{table(head, rows)}"""
-
-
-def _machine(results: dict[str, Any]) -> str:
-    machine = results["machine"]
-    return (
-        f"Measured {machine['date']} on {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
-        f"kernel {machine['kernel']}; {software(machine)}, BLAS {machine['blas']}; "
-        f"commit {machine['commit']}, command `{machine['command']}`."
-    )
+    return render(
+        "speed",
+        rates=listed(rates),
+        features=listed(features),
+        cores=results["machine"]["cores"],
+        table=table(head, rows),
+    ).strip()
 
 
 def _speeds(results: dict[str, Any]) -> str:
@@ -135,29 +93,20 @@ def _speeds(results: dict[str, Any]) -> str:
     return table(head, rows, text=head)
 
 
-def _verdicts(results: dict[str, Any]) -> str:
-    rows = [
-        [row["name"], row["shown"], row["reach"], "met" if row["met"] else "**not met**"] for row in results["judged"]
-    ]
-    missed = sum(not row["met"] for row in results["judged"])
-    some = f"{missed} of {len(rows)} goals are not met.{_out_of_reach(results)}"
-    count = some if missed else "All goals are met."
-    memory = results["memory"]
-    grown = ", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in memory["growth in megabytes"].items())
-    growth = f"Memory growth from {_count(memory['transitions'])} transitions to 64 times as many: {grown}."
+def _goals(results: dict[str, Any]) -> str:
+    verdict = {True: "met", False: "**not met**"}
+    rows = [[row["name"], row["shown"], row["reach"], verdict[row["met"]]] for row in results["judged"]]
     head = ["", "measured", "goal", ""]
-    return f"## Goals and results\n\n{count}\n\n{table(head, rows, text=head)}\n\n{growth}"
+    return table(head, rows, text=head)
 
 
-def _out_of_reach(results: dict[str, Any]) -> str:
+def _out_of_reach(results: dict[str, Any]) -> list[str]:
     """Name the ratios that an engine at 100 % of the peak would miss too."""
-    found = [
+    return [
         f"{shape['name']} (x{shape['most over step at peak']:.3g} at the peak, goal x{shape['reach']['step']:g})"
         for shape in results["shapes"]
         if (shape["most over step at peak"] or float("inf")) < shape["reach"]["step"]
     ]
-    words = "These speedups over the step could not be reached on this machine, even at 100 % of the peak"
-    return f" {words}: {'; '.join(found)}." if found else ""
 
 
 def _count(number: float, digits: int = 3) -> str:
