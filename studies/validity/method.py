@@ -9,7 +9,6 @@ the features, a new one for each repeat. Writes validity/results/method.json; st
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -24,7 +23,7 @@ from inferl.environments.projection import ScoreCovariance
 from studies.provenance import provenance
 from studies.repeats import Result, repeat
 from studies.validity.spine import DISCOUNT, frozen_lake
-from studies.validity.study import clopper_pearson, coverage_cell, partial_file, write_results
+from studies.validity.study import clopper_pearson, coverage_cell, options, partial_file, write_results
 
 SEED = 42_000
 LEVEL = 0.95
@@ -314,12 +313,9 @@ def criteria(cells: list[dict[str, Any]], merges: list[dict[str, Any]]) -> list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, range(options.repeats), partial_file("method"), processes=options.processes)
+    asked = options(__doc__, repeats=400)
+    made_by = provenance(SEED)
+    results = repeat(one_repeat, range(asked.repeats), partial_file("method"), processes=asked.processes)
     keys = list(results[0])
     columns = {key: [result[key] for result in results] for key in keys}
     cells = [summarise(key, columns[key]) for key in keys if not key.startswith("merged|")]

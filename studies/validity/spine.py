@@ -9,7 +9,6 @@ again, it goes on.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -22,7 +21,7 @@ from inferl.data.arrays import Floats
 from inferl.environments import FiniteMDP, two_state_chain
 from studies.provenance import provenance
 from studies.repeats import Result, repeat
-from studies.validity.study import coverage_cell, partial_file, write_results
+from studies.validity.study import coverage_cell, options, partial_file, write_results
 
 SEED = 20_000
 DISCOUNT = 0.99
@@ -81,12 +80,9 @@ def one_repeat(number: int) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    made_by = provenance(SEED)  # of the code that starts the run
-    results = repeat(one_repeat, range(options.repeats), partial_file("spine"), processes=options.processes)
+    asked = options(__doc__, repeats=1000)
+    made_by = provenance(SEED)
+    results = repeat(one_repeat, range(asked.repeats), partial_file("spine"), processes=asked.processes)
     chain, features = two_state_chain(0.8)
     truth = {
         "FrozenLake": frozen_lake()[2],

@@ -13,13 +13,18 @@ from scipy.special import betaincinv
 RESULTS = Path(__file__).parent / "results"
 
 
-def options(description: str | None, seed: int, repeats: int | None = None) -> argparse.Namespace:
-    """Read the options of a study: how many repeats (where they may be chosen), processes, the seed."""
+def options(
+    description: str | None, seed: int | None = None, repeats: int | None = None, quick: str | None = None
+) -> argparse.Namespace:
+    """Read the options of a study: processes; the seed, the number of repeats and a quick run where it has them."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if quick is not None:
+        parser.add_argument("--quick", action="store_true", help=quick)
     if repeats is not None:
         parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=seed)
+    if seed is not None:
+        parser.add_argument("--seed", type=int, default=seed)
     return parser.parse_args()
 
 

@@ -9,7 +9,6 @@ started again, it goes on. The full run takes about 80 minutes on two cores, --q
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from time import process_time
 from typing import Any
@@ -37,7 +36,7 @@ from studies.validity.parts import (
     two_policies,
 )
 from studies.validity.problems import PROBLEMS, problem
-from studies.validity.study import clopper_pearson, partial_file, write_results
+from studies.validity.study import clopper_pearson, options, partial_file, write_results
 
 SEED = 81_000
 TRUSTED, DOUBTFUL = 250, 50  # relaxation times
@@ -253,14 +252,10 @@ def _width(others: dict[str, list[dict[str, Any]]], way: str, length: int) -> fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the repeats, and no stream over 20,000 steps")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=SEED)
-    options = parser.parse_args()
-    made_by = provenance(options.seed)  # of the code that starts the run
-    name, todo = ("trust-quick" if options.quick else "trust"), list(jobs(options.quick, options.seed))
-    results = repeat(one_job, todo, partial_file(name), processes=options.processes)
+    asked = options(__doc__, SEED, quick="a tenth of the repeats, and no stream over 20,000 steps")
+    made_by = provenance(asked.seed)
+    name, todo = ("trust-quick" if asked.quick else "trust"), list(jobs(asked.quick, asked.seed))
+    results = repeat(one_job, todo, partial_file(name), processes=asked.processes)
     whole = joined(todo, results)
     cells, others = list(coverage_cells(whole)), other_cells(whole)
     lines = list(criteria(cells, others))
