@@ -11,7 +11,7 @@ Columns = Mapping[str, Callable[[Any], str]]  # heads, and what stands in a row
 
 # Columns of words; all others hold numbers.
 TEXT = (
-    *("data and method", "decisive steps", "features", "interval", "met", "method", "problem", "rule"),
+    *("data and method", "variance_ess", "features", "interval", "met", "method", "problem", "rule"),
     *("series", "sizes", "target", "wanted", "what"),
 )
 

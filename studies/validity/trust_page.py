@@ -1,4 +1,4 @@
-"""The main part of docs/validity.md: what the study of trust found, in words, tables and one picture."""
+"""The main part of docs/validity.md: the results of the study of trust as text, tables and one picture."""
 
 from __future__ import annotations
 
@@ -34,156 +34,157 @@ PICTURE = """\
 ![Coverage of 95 % intervals by problem and method, for streams of fewer than 50, of 50 to 250 and of more than 250
 relaxation times](images/validity.png)
 
-How often 95 % intervals held the truth, in per cent; each square is the lowest over lengths and targets. White is
-right, red too narrow (or not arrived yet), blue too wide, grey not measured. The relaxation time of a problem is
-how long its chain remembers where it was.
+Coverage of 95 % intervals in per cent; each square is the lowest over lengths and targets. White is nominal, red too
+low (too narrow, or not converged), blue too high, grey not measured. The relaxation time of a problem is the time after
+which its chain has forgotten where it was.
 """
 
 CRITERIA = """\
-## What had to come out, and what did
+## Acceptance criteria and results
 
-The limits were set before the runs, which are on seeds of their own; the problems are those that the method was worked
-out on. A cell is a problem, a length and a target.
+The limits were set before the runs, which have new seeds; the problems are those on which the method was developed. A
+cell is a combination of problem, length and target. *Trusted* cells have 250 relaxation times or more.
 """
 
 WHY = """\
-What is behind these lines:
+Explanations:
 
-- **Within 2 points.** Without Baird's star {cells} trusted cells are left. There least squares holds the truth in
-  {lowest:.1f} to {highest:.1f} % of the runs, in the mean {middle:.1f} %, which is {below:.1f} points below to
-  {above:.1f} above the interval with the true variance, in the mean {mean:+.1f}. What is too high: {high}. Among so
-  many cells some miss a limit by chance, and others meet it so{look}.
-- **What changed** since the study before (seed 58000, commit 64939ba, in the history of `validity/results/trust.json`).
-  Its mean was +0.3. Since then all epochs count, about one common mean, and a rate that falls with the length of blocks
-  is told from noise as one that grows is.
-- **Baird's star at 1,000 steps.** Of {runs} further runs {none} had not seen the event that decides (see below), and of
-  these {none_held} held the truth; of the others {others:.1f} %. What is not in the data cannot widen an interval that
-  is taken from them: such a run looks like one of a star that never slips, where the same interval would be right. So
-  91 % are out of reach, unless every run gets an interval that is of no use. Checks fire in {fired:.0f} % of all runs,
-  and in {fired_none:.0f} % of those that have seen no event.
-- **Checks on Baird's star at 3,000 steps.** The interval holds, and the rarity check objects in half of the runs: the
-  width rests on six events in the mean. With so few it holds if they are alike, as they are here, and less often if
-  they are not (see below), which such a check cannot tell. It rather warns.
-- **Block bootstrap.** Its bounds are quantiles at (B + 1) p now, and wider than in the study before. On the lazy ring
-  from 10,000 steps on they hold {blocks}.
+- **Within 2 points.** Without Baird's star, {cells} trusted cells remain. There the coverage of least squares is
+  {lowest:.1f} to {highest:.1f} %, on average {middle:.1f} %, which is {below:.1f} points below to {above:.1f} above the
+  interval with the true variance, on average {mean:+.1f}. Too high: {high}. With so many cells, some miss a limit by
+  chance, and others meet it by chance{look}.
+- **What changed** since the previous study (seed 58000, commit 64939ba, in the history of
+  `validity/results/trust.json`). Its average was +0.3. Since then all epochs count, about one common mean, and a
+  variance that falls with the block length is distinguished from noise in the same way as one that grows.
+- **Baird's star at 1,000 steps.** Of {runs} further runs {none} had not seen the decisive event (see below), and of
+  these {none_held} covered the truth; of the others {others:.1f} %. An event that is not in the data cannot widen an
+  interval computed from them: such a run looks like one of a star that never slips, where the same interval would be
+  right. So 91 % cannot be reached, unless every run gets a uselessly wide interval. Checks fail in {fired:.0f} % of all
+  runs, and in {fired_none:.0f} % of those that have seen no event.
+- **Checks on Baird's star at 3,000 steps.** The interval covers, and the rarity check fails in half of the runs: the
+  width is determined by six events on average. With so few events the interval covers if they are alike, as they are
+  here, and less often if they are not (see below). The check cannot distinguish these cases, so it warns in both.
+- **Block bootstrap.** Its bounds are now quantiles at (B + 1) p, and wider than in the previous study. On the lazy ring
+  from 10,000 steps on their coverage is {blocks}.
 """
 
 CLOSER = """\
 ## A closer look
 
-The trusted cells that were more than one point off, Baird's star apart, in many more runs with a seed of their own;
-those less than a point off were not looked at again. *Off* is the distance to the coverage with the true variance, in
-points, with its standard error. Of the {missed} cells that missed the limit of 2, {now_within} are within it here; of
-those that met it, {now_beyond} are beyond it, by up to {errors:.1f} standard errors.
+The trusted cells that were more than one point off, except Baird's star, were repeated with many more runs and new
+seeds; cells less than a point off were not repeated. *Off* is the difference from the coverage with the true variance,
+in points, with its standard error. Of the {missed} cells that missed the limit of 2, {now_within} are within it here;
+of those that met it, {now_beyond} are beyond it, by up to {errors:.1f} standard errors.
 
-The true variance is that of the limit. *At this length* is the distance to the coverage with the scatter that the
-estimate has at this length, which in short streams can be more. (For 5-step TD the true variance is not known, and the
-scatter stands for it in both columns.) On the two-state chains the estimate is a count: coverage jumps where an
-interval takes in one count more, so that distances mean less there.
+The true variance is the asymptotic one. *At this length* is the difference from the coverage with the actual standard
+deviation of the estimate at this length, which can be larger in short streams. (For 5-step TD the true variance is not
+known, and the standard deviation over the runs is used in both columns.) On the two-state chains the estimate is a
+count: coverage jumps where an interval includes one more count, so differences mean less there.
 """
 
 SERIES = """\
-## What noise hides, and cycles
+## Slow components hidden by noise, and cycles
 
-The mean of plain series. A slow part (relaxation time 100 steps) under noise, of which nothing but the rewards is seen:
-as long as blocks in which it would show are few, it looks like noise, and the interval is far too narrow. At 50
-relaxation times (5,000 steps) it is a few points short, as it is in the table above. Where sums take back what came
-before, the variance falls with the length of blocks; that is followed as far as it is beyond noise. Until then the
-interval is too wide, and a little so afterwards. *Width* is the median over that of the interval with the scatter of
-the runs.
+The mean of plain time series. A slow component (relaxation time 100 steps) plus noise, where only the rewards are
+observed: as long as there are few blocks of a length that would show it, it looks like noise, and the interval is far
+too narrow. At 50 relaxation times (5,000 steps) coverage is a few points too low, as in the table above. With negative
+autocorrelation (cycles), the variance falls with the block length; the estimate follows a fall that is beyond noise.
+Until then the interval is too wide, and slightly so afterwards. *Width* is the median width relative to the interval
+with the standard deviation of the estimates over the runs.
 """
 
 RULE = """\
-## How block lengths are weighed, and why so
+## How block lengths are weighted, and why
 
-Blocks of 1, 2, 4, ... steps each show a variance rate; it grows until they are longer than the dependence, and the
-longer they are the fewer there are. Candidates, compared on the same runs with seeds of their own: *one level* is taken
-where no longer blocks differ by so many standard errors, or an *average*, in which a level is the less believed the
-further longer ones differ, between two numbers of standard errors. A rate that *falls* counts as one that grows does,
-in plain or *in logarithms*, or not at all. The rate is taken where growth has ended or *one level higher*, and a share
-of *the last growth* is added: half of it is what the next level would add; all of it, at the level itself, is the
-*lugsail* 2 v_j - v_(j-1). *Rare scores* cost degrees of freedom. *Off* is the distance of the coverage to that with the
-true variance, in points, over the trusted cells without Baird's star, which has a column of its own. *One in forty* is
-the width that one run in forty exceeds, over that of the run in the middle: how far the width jumps about. Streams have
-up to 100,000 steps here, and runs are few: the lowest and the highest of {cells} distances owe much to chance.
+Blocks of 1, 2, 4, ... steps each give an estimate of the variance per step. It grows until blocks are longer than the
+dependence, and longer blocks are fewer. The candidate rules are compared on the same runs, with new seeds. *One level*
+chooses the level from which no longer level differs by so many standard errors. An *average* gives a level less weight
+the further longer levels differ, between two numbers of standard errors. A variance that *falls* counts like one that
+grows, on the plain scale or *in logarithms*, or is ignored. The variance is taken where growth has ended or *one level
+higher*, and a share of *the last growth* is added: half of it is what the next level would add; all of it, at the level
+itself, is the *lugsail* 2 v_j - v_(j-1). *Rare scores* reduce the degrees of freedom. *Off* is the difference from the
+coverage with the true variance, in points, over the trusted cells without Baird's star, which has its own column. *One
+in forty* is the width that one run in forty exceeds, relative to the median width: it shows how much the width varies.
+Streams have up to 100,000 steps here, and runs are few: the lowest and the highest of {cells} differences are largely
+chance.
 """
 
 LESSONS = """\
-One level that is chosen jumps with the noise of long blocks. An average is calmer; by itself it trusts short blocks too
-much where there is dependence, and the half of the last growth makes up for that. Falls hardly occur in these problems;
-that they are followed is for cycles (above) and for the queue (below). They had thresholds of their own once, of 3 and
-4 standard errors, and scores of alternating signs a rule of their own; with 1 and 2 for both, neither is needed. A
-larger second number would be calmer still, and later to see a slow part that noise hides. The lugsail is as good on
-long streams and holds less on short ones.
+The choice of a single level jumps with the noise of long blocks. An average is more stable; by itself it gives short
+blocks too much weight under dependence, and adding half of the last growth compensates for that. Falls hardly occur in
+these problems; they are followed because of cycles (above) and the queue (below). They once had separate thresholds, of
+3 and 4 standard errors, and scores of alternating sign had a separate rule; with 1 and 2 for both, neither is needed. A
+larger second number would be more stable still, and later to detect a slow component hidden by noise. The lugsail is as
+good on long streams and covers less on short ones.
 
 The numbers were fixed before, on runs of these problems with other seeds and on plain series (not kept), among many
-that did about as well; so fresh seeds show what is chance, but not what is fitted to the problems. A curve fitted to
-the rates (white noise and an autoregression, averaged over its parameters) was tried there too, and lost: in long
-streams the memory of a chain is no single exponential.
+that did about as well; so new seeds show what is chance, but not what is fitted to the problems. A parametric curve
+(white noise and an autoregression, averaged over its parameters) was also tried there, and did worse: in long streams
+the autocorrelation of a chain is not a single exponential.
 
-The alarm that went with the first rule, fewer than 16 blocks at the chosen level, was of little use: it fired in 9 to
-32 % of the trusted runs, and below 50 relaxation times in only a third to two thirds of the misses (the two-state
-chains apart). What a stream is worth in independent steps tells them apart, if scores *and* features are asked: scores
-hide a slow ring, and a constant feature hides a slow chain. By features in 32 stretches, nine of ten of 30 runs gave
-194 steps or more from 245 relaxation times on, and 129 or fewer below 50. The alarm was at 150 therefore; the busy
-queue (below) showed that a stream in which no rush has come looks faster than it is, and it is at 200 now. With 32 to
-64 stretches it missed a quarter of the bad runs on the lazy ring of 100 states: each stretch was too short to show the
-whole memory. (An exponential fitted to the growth of the scores' variance had been tried before; there it missed four
-fifths.)
+The first rule came with an alarm, fewer than 16 blocks at the chosen level, which was of little use: it fired in 9 to
+32 % of the trusted runs, and below 50 relaxation times in only a third to two thirds of the misses (except the
+two-state chains). The effective sample size separates these cases, if it is computed from scores *and* features: scores
+hide a slow ring, and a constant feature hides a slow chain. With features in 32 segments, nine of ten of 30 runs had an
+effective sample size of 194 or more from 245 relaxation times on, and of 129 or less below 50. Therefore the limit was
+150. The busy queue (below) showed that a stream in which no rush has come yet looks faster than it is, and the limit is
+200 now. With 32 to 64 segments the check missed a quarter of the bad runs on the lazy ring of 100 states: each segment
+was too short to show the whole dependence. (An exponential fitted to the growth of the scores' variance had been tried
+before; it missed four fifths of them.)
 
-On how many steps a width rests was looked at before the alarm was set, on 300 runs with other seeds: from 250
-relaxation times on nineteen of twenty runs of every other problem had 9 or more, and those of Baird's star in the
-middle 2 at 1,000 steps, 4 at 3,000 and 9 at 10,000. The alarm is at 5, the rule of thumb for counts. An alarm at 2
-would be quiet on Baird's star from 3,000 steps on, where events are all alike and the interval holds. But what is rare
-is not always alike (above), and then an interval that rests on 2 to 5 steps is too narrow.
+The number of steps that determine a width (`variance_ess`) was measured before the limit was set, on 300 runs with
+other seeds: from 250 relaxation times on, nineteen of twenty runs of every other problem had 9 or more, and on Baird's
+star the median was 2 at 1,000 steps, 4 at 3,000 and 9 at 10,000. The limit is 5, the rule of thumb for counts. With a
+limit of 2 the check would pass on Baird's star from 3,000 steps on, where events are all alike and the interval covers.
+But rare events are not always alike (above), and then an interval that is determined by 2 to 5 steps is too narrow.
 """
 
 DEFAULT = """\
 ## The default, least squares with dyadic blocks
 
 *True variance*: the coverage of estimate -+ 1.96 true standard errors in the same runs, the best that any variance
-estimate could do; it too falls short where the estimate is not normal yet. (It is exact for one-step methods; for
-5-step TD the scatter of the runs stands for it.) *Width* is the median width over that of
-this interval. The last columns say how often some check objected, in the runs that missed and in those that held.
+estimate could achieve; it too is below nominal where the estimate is not normal yet. (It is exact for one-step methods;
+for 5-step TD the standard deviation over the runs is used.) *Width* is the median width relative to this interval. The
+last columns show how often some check failed, in the runs that missed and in those that covered.
 
-Where scores alternate in sign (the two-state chain with correlation -.5) the variance falls with the length of blocks.
-That is followed; before it was, these intervals were 22 % too wide at any length. Now they are with few steps only,
-where blocks that are long enough are few.
+Where scores alternate in sign (the two-state chain with correlation -.5) the variance falls with the block length. The
+estimate follows this; before it did, these intervals were 22 % too wide at any length. Now they are too wide only with
+few steps, where there are few blocks of sufficient length.
 """
 
 REWARDS = """\
-A reward that comes about six times in 4,000 steps, by its sizes and by the number of steps that the width rests on, as
-the rarity check estimates it:
+A reward that comes about six times in 4,000 steps, by its sizes and by the number of steps that determine the width
+(`variance_ess`), as the rarity check estimates it:
 """
 
 RARE = """\
-## What is rare, and what has not happened yet
+## Rare events, and events that have not happened yet
 
-In Baird's star the target always heads for a state where the behaviour is seldom, and there takes an action that the
-behaviour seldom takes: one step in 54, with ratios of 7, and the value builds on itself through them. What makes it
-uncertain is that one in ten of these slips away. Runs by the number of such events, and how often V(s0) was held:
-"""
+In Baird's star the target policy always heads for a state that the behaviour seldom visits, and there takes an action
+that the behaviour seldom takes: one step in 54, with ratios of 7, and the value compounds through these steps. The
+uncertainty comes from one in ten of these steps, which slips to another state. The table shows the runs by the number
+of such events, and the coverage of V(s0): """
 
 ANYTIME = """\
-## Looking again and again
+## Repeated looks
 
-100 looks between t0 and 100 t0, even on a logarithmic scale; tuning time 10 t0. A run misses if the interval misses at
-any look.
+100 looks between t0 and 100 t0, evenly spaced on a logarithmic scale; tuning time 10 t0. A run misses if the interval
+misses at any look.
 """
 
 DIFFERENCES = """\
 ## Which policy is better
 
-Two similar target policies and one behaviour on the random MDP, the difference of their values in one state. *Stack*
-solves for both on one log; the coupled bootstraps (TDC) share their multipliers. Treating one log as two independent
-ones ignores that both policies see the same luck.
+Two similar target policies and one behaviour policy on the random MDP; the estimand is the difference of their values
+in one state. *Stack* solves for both on one log; the coupled bootstraps (TDC) share their multipliers. Treating one log
+as two independent ones ignores that the two estimates are correlated.
 """
 
 JOINT = """\
 ## All states at once
 
-How often the band held *all* targets at the same time; beside it, pointwise intervals read as if they were a band. The
-states of a table are those that are visited 50 times or more in the mean at the shortest length.
+How often the band covered *all* targets at the same time, compared with pointwise intervals read as if they were a
+band. The states of a table are those with 50 visits or more on average at the shortest length.
 """
 
 
@@ -215,8 +216,8 @@ def sections(
             "covered": lambda c: share(c["coverage"]),
             "true variance": lambda c: "-" if np.isnan(c["width"]) else percent(c["oracle"]["share"]),
             "width": lambda c: "-" if np.isnan(c["width"]) else f"{c['width']:.2f}",
-            "a check fired, missed": lambda c: counted(c["fired_when_missed"]),
-            "held": lambda c: counted(c["fired_when_held"]),
+            "a check failed when it missed": lambda c: counted(c["fired_when_missed"]),
+            "when it covered": lambda c: counted(c["fired_when_held"]),
         },
     )
     yield RARE
@@ -288,7 +289,7 @@ def wrapped(text: str) -> str:
 
 
 def facts(content: dict[str, Any], rare: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of the words about what is behind the lines."""
+    """The numbers in the explanations."""
     trusted = [
         cell
         for cell in content["cells"]
@@ -383,7 +384,7 @@ def series_table(content: dict[str, Any]) -> str:
         "steps": lambda c: count(c["length"]),
         "covered": lambda c: share({"share": c["held"] / c["runs"], **c}),
         "width": lambda c: f"{c['width']:.2f}",
-        "a check fired": lambda c: f"{c['fired_when_missed'] + c['fired_when_held']} of {c['runs']}",
+        "a check failed": lambda c: f"{c['fired_when_missed'] + c['fired_when_held']} of {c['runs']}",
     }
     return table_of(content["cells"], columns) + "\n\n" + made(content) + "\n"
 
@@ -412,16 +413,16 @@ def rare_table(content: dict[str, Any]) -> str:
         "steps": lambda c: count(c["length"]),
         "events": lambda c: f"{c['events']}{' or more' if c['or more'] else ''}",
         "runs": lambda c: str(c["runs"]),
-        "held": lambda c: percent(c["held"] / c["runs"]),
-        "a check fired": lambda c: percent(c["fired"] / c["runs"]),
+        "covered": lambda c: percent(c["held"] / c["runs"]),
+        "a check failed": lambda c: percent(c["fired"] / c["runs"]),
     }
     rewards: Columns = {
         "sizes": lambda c: c["sizes"],
-        "decisive steps": lambda c: (
+        "variance_ess": lambda c: (
             f"{c['at least']} to {c['below']}" if c["below"] is not None else f"{c['at least']} and more"
         ),
         "runs": lambda c: str(c["runs"]),
-        "held": lambda c: percent(c["held"] / c["runs"]),
+        "covered": lambda c: percent(c["held"] / c["runs"]),
     }
     star = table_of([cell for cell in content["cells"] if cell["runs"]], columns)
     sizes = table_of([cell for cell in content["rewards"] if cell["runs"]], rewards)

@@ -12,40 +12,40 @@ from studies.provenance import origin
 Cell = dict[str, Any]
 
 HEAD = """\
-## The question people ask: what does the policy earn, from where episodes start?
+## Coverage of the value of the start distribution
 
-The sections after this one count how often an interval holds what it estimates. Here the truth is the **value of the
-start distribution**, whatever the features are: exact, or the mean of at least 100,000 episodes. Every problem was
-played {repeats} times with fresh seeds. *Value* is the default (`DoublyRobust`); *features alone* is LSTD with the same
-data (`"fitted"`); *as before* is LSTD at the observed starts, which was the default until this study. *Mean return*
-leaves out episodes that were cut off; *PDIS* and *WPDIS* are ordinary and weighted per-decision importance sampling.
+The sections after this one measure how often an interval covers its own estimand. Here the truth is the **value of the
+start distribution**, whatever the features are: exact, or the mean of at least 100,000 episodes. Every problem was run
+{repeats} times with new seeds. *Value* is the default (`DoublyRobust`); *features alone* is LSTD on the same data
+(`"fitted"`); *as before* is LSTD at the observed starts, which was the default until this study. *Mean return* leaves
+out truncated episodes; *PDIS* and *WPDIS* are ordinary and weighted per-decision importance sampling.
 
 The cells of a family (the name before the colon) share their data, and on-policy the value hardly depends on the
-features: {cells} cells are {families} families, not {cells} independent findings. What is drawn at random once (random
-features, the chain, the laws of the ads and of the bandit) was drawn with seeds chosen, among about a dozen, so that
-LSTD is off by several of its standard deviations; coverage was not looked at for that. So *features alone* shows what
-can happen, not how often it does. The check of the ratios was worked out on the clinic and on a version of the ads
-problem, so there *told* is not held out.
+features: {cells} cells are {families} families, not {cells} independent findings. Where a problem itself was drawn at
+random (random features, the chain, the laws of the ads and of the bandit), its seed was chosen, among about a dozen, so
+that LSTD is off by several of its standard deviations; coverage was not considered in this choice. So *features alone*
+shows how large the bias can be, not how often it occurs. The ratios check was developed on the clinic and on a version
+of the ads problem, so *told* is not held out there.
 
-- The value holds in {holds} of {cells} cells: the exact binomial 99.9 % interval of its coverage meets 93 to 97 %
-  ({exact} of them without any randomness, where it is exact). {missed} {low}
-- What the features alone say holds the value in {fitted_holds} of {fitted_cells} cells by the same rule. The lowest
-  coverage is {fitted_lowest}.
-- The **features** check raises an alarm in {false_alarms} of the runs where a feature stands for each state, so that
-  they fit; where the features alone cover less than 80 %, in {power} of the runs (the mean over these cells).
-- One policy against itself, with other seeds: declared different in {self_differences} of {repeats} runs.
+- The value passes in {holds} of {cells} cells: the exact binomial 99.9 % interval of its coverage meets 93 to 97 %
+  ({exact} of them without any randomness, where it is exact).{missed}{low}
+- The estimate from the features alone covers the value in {fitted_holds} of {fitted_cells} cells by the same rule. The
+  lowest coverage is {fitted_lowest}.
+- The **features** check fails in {false_alarms} of the runs with one feature for each state (false alarms); where the
+  coverage of the features alone is below 80 %, it fails in {power} of the runs (the mean over these cells).
+- One policy against itself, with different seeds: declared different in {self_differences} of {repeats} runs.
 """
 
 COLUMNS = """\
-Coverage in per cent, and the median width. *Told*: of the runs in which the value missed, how many had a failed check
-of ratios, rarity or ends. *Alarm*: how often the check of the features failed.
+Coverage in per cent, and the median width in parentheses. *Told*: of the runs in which the interval of the value
+missed, how many had a failed ratios, rarity or ends check. *Alarm*: how often the features check failed.
 """
 
-# The problems that the README shows, in its words.
+# The problems that the README shows, with its names for them.
 README = {
     "FrozenLake: table": "FrozenLake: one for each state",
     "FrozenLake: tiles 4x4": "FrozenLake: four tiles",
-    "Taxi: position": "Taxi: the taxi's place only",
+    "Taxi: position": "Taxi: the position of the taxi only",
     "CartPole lean: linear": "CartPole, a policy that falls early: linear",
     "CartPole clumsy: linear": "CartPole, a policy that is often cut off at 500 steps: linear",
     "CartPole good: linear": "CartPole, a policy that seldom falls, 100 episodes: linear",
@@ -111,7 +111,7 @@ def facts(by_method: dict[str, dict[str, Cell]]) -> dict[str, Any]:
         "families": len({name.split(":")[0] for name in values}),
         "low": lowest(list(values.values())),
         "exact": sum(cell["verdict"] == "exact" for cell in values.values()),
-        "missed": f"Not in: {', '.join(words)}." if words else "",
+        "missed": f" The others are: {', '.join(words)}." if words else "",
         "fitted_cells": len(fitted),
         "fitted_holds": sum(holds(cell) for cell in fitted.values()),
         "fitted_lowest": f"{percent(worst['coverage'])} ({worst['problem']})",
@@ -125,7 +125,7 @@ def lowest(cells: list[Cell]) -> str:
     """Name the cells below 92 %: meeting the rule is not being nominal."""
     low = sorted((cell for cell in cells if cell["coverage"] < 0.92), key=lambda cell: cell["coverage"])
     words = [f"{cell['problem']} ({percent(cell['coverage'])})" for cell in low]
-    return f"Below 92 % are: {', '.join(words)}." if words else ""
+    return f" Coverage is below 92 % in: {', '.join(words)}." if words else ""
 
 
 def holds(cell: Cell) -> bool:
