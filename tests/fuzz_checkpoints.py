@@ -17,8 +17,9 @@ import tempfile
 import traceback
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,6 +47,8 @@ from inferl import (
 )
 from inferl.errors import CheckpointCorruptError, InferlError
 from inferl.runs import Run
+from inferl.sources import Source
+from inferl.sources import table as log_table
 from inferl.storage import checkpoint
 
 __all__ = ["BAD", "OUTCOMES", "campaign"]
@@ -69,6 +72,7 @@ class Sample:
     more: Transitions | Increments
     target: Any
     is_run: bool = False
+    source: Callable[[], Source] | None = None  # makes the source that a run is resumed with
 
 
 def _transitions(n: int, tabular: bool, policies: int = 0, streams: int = 2) -> Transitions:
@@ -121,24 +125,40 @@ def samples() -> dict[str, Sample]:
         rng = np.random.default_rng(0)
         own = Increments.dense(np.eye(2) + 0.1 * rng.normal(size=(90, 2, 2)), rng.normal(size=(90, 2)))
         found["linear"] = Sample(_saved(Evaluator(Linear(2)).update(own), folder), own, np.eye(2)[0])
-        found["run of a log"] = Sample(_saved(_run_of_a_log(), folder), table[:150], None, is_run=True)
+        for kind, source, data in (("states", _log_of_states, table), ("interleaved vectors", _interleaved_log, dense)):
+            content = _saved(_run_of(source()), folder)
+            found[f"run of a log, {kind}"] = Sample(content, data[:150], None, is_run=True, source=source)
         run = Run(Evaluator(DoublyRobust(3)), "rollout", {"env": "none", "seed": 1}, provenance={"begun": "now"})
         run.take(dense)
         found["run"] = Sample(_saved(run, folder), dense[:150], None, is_run=True)
     return found
 
 
-def _run_of_a_log() -> Run:
+def _log_of_states() -> Source:
     import pyarrow as pa
-
-    from inferl.sources import table
 
     rng = np.random.default_rng(0)
     columns = {"s": rng.integers(5, size=300), "reward": rng.normal(size=300), "terminated": rng.random(300) < 0.1}
-    log = table(pa.table(columns), features="s", n_states=5, batch=100)
-    run = Run(Evaluator(TD(5)), "evaluate", {"file": "log.parquet", "features": "s", "n_states": 5}, provenance={})
-    for chunk in log:
-        run.take(chunk, log.progress, log.start())
+    return log_table(pa.table(columns), features="s", n_states=5, batch=100)
+
+
+def _interleaved_log() -> Source:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    names = ("x", "y", "z", "reward")
+    columns = {name: rng.normal(size=300) for name in names} | {
+        "episode": np.arange(300) // 60 * 3 + np.arange(300) % 3
+    }
+    columns["reward"][50] = np.nan
+    return log_table(pa.table(columns), features=names[:3], interleaved=True, skip_bad=3, batch=100)
+
+
+def _run_of(log: Source) -> Run:
+    """A run that stopped before the end of its log."""
+    run = Run(Evaluator(TD(3 if log.dimension == 0 else 5)), "evaluate", {"file": "log.parquet"}, provenance={})
+    for chunk in islice(log, 2):
+        run.take(chunk, log)
     return run
 
 
@@ -356,8 +376,10 @@ def judged(one: Input, folder: Path) -> tuple[str, str]:
         loaded = (Run if sample.is_run else Evaluator).load(path)
         if one.sort == "damage" and _bits(one.content) != _bits(sample.content):
             return "damage not found", "it was read"
-        for step in ("update", "interval", "report", "save"):
-            if step == "update":
+        for step in ("resume", "update", "interval", "report", "save"):
+            if step == "resume":
+                _resumed(loaded, sample)
+            elif step == "update":
                 loaded.take(sample.more) if isinstance(loaded, Run) else loaded.update(sample.more)
             elif step == "save":
                 loaded.save(path)
@@ -373,6 +395,14 @@ def judged(one: Input, folder: Path) -> tuple[str, str]:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return "foreign exception", f"{step}: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
     return "used", ""
+
+
+def _resumed(loaded: Evaluator | Run, sample: Sample) -> None:
+    """Read the rest of the source into a run, from the position that the file holds."""
+    if isinstance(loaded, Run) and sample.source is not None:
+        source = sample.source().resume(loaded.position)
+        for chunk in source:
+            loaded.take(chunk, source)
 
 
 def _bits(content: bytes) -> dict[str, tuple[str, tuple[int, ...], bytes]]:

@@ -52,7 +52,7 @@ def followed(frame: pa.Table, method: Any = None, target: Any = "start", **optio
         algorithm = inferl.Stack(algorithm, algorithm)
     run = Run(Evaluator(algorithm, method), "evaluate", {"file": f"walk {next(LOGS)}", "ratio": ("a", "b")}, target)
     for chunk in log:
-        run.take(chunk, log.progress, log.start())
+        run.take(chunk, log)
     return run
 
 
@@ -67,14 +67,17 @@ def test_a_run_comes_back(method: Any, tmp_path: Path) -> None:
     again.save(tmp_path / "again.run")
     assert evaluator_bits(tmp_path / "walk.run") == evaluator_bits(tmp_path / "again.run")
     assert (again.command, again.options, again.target, again.level) == (run.command, run.options, "start", 0.95)
-    assert again.starts.text == run.starts.text
+    assert again.start.text == run.start.text
+    assert np.array_equal(again.start, run.start)
+    assert again.facts == run.facts
+    assert again.facts["log"] == "the pyarrow Table, 1,000 rows"
     assert again.provenance == run.provenance
     assert str(again.report()) == str(run.report())
     assert len(again.readings) == len(run.readings) > 5
     for one, other in zip(again.readings, run.readings, strict=True):
         assert (one.n, one.estimate, one.lower, one.upper) == (other.n, other.estimate, other.lower, other.upper)
-    assert again.position.rows == run.position.rows == 1000
-    assert again.position.complete
+    assert again.position["rows"] == run.position["rows"] == 1000
+    assert again.position["complete"]
 
 
 def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
@@ -83,14 +86,14 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     log = table(frame, features="s", n_states=5, batch=100)
     run = Run(Evaluator(inferl.TD(5)))
     for chunk in log:
-        run.take(chunk, log.progress, log.start())
+        run.take(chunk, log)
         run.save(tmp_path / "walk.run")
         if run.evaluator.n > 400:
             break
     again = Run.load(tmp_path / "walk.run")
     rest = table(frame, features="s", n_states=5, batch=100).resume(again.position)
     for chunk in rest:
-        again.take(chunk, rest.progress, rest.start())
+        again.take(chunk, rest)
     again.save(tmp_path / "again.run")
     whole.save(tmp_path / "whole.run")
     assert evaluator_bits(tmp_path / "again.run") == evaluator_bits(tmp_path / "whole.run")
@@ -99,7 +102,7 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
 
 def test_the_report_says_what_it_speaks_of() -> None:
     run = followed(walk(1000, 0))
-    assert f"for                 the {run.starts.number} observed starts\n" in str(run.report())
+    assert f"for                 the {run.start.number} observed starts\n" in str(run.report())
     run.target = 3
     assert "for                 target 3\n" in str(run.report())
     assert run.interval().estimate == run.evaluator.estimate(3)
@@ -114,7 +117,7 @@ def test_the_blocks_of_a_run_can_be_seen(method: Any) -> None:
     solved = inferl.LeastSquares()
     sums = followed(walk(2000, 0), solved).evaluator.with_pending().method
     assert isinstance(sums, LeastSquaresState)
-    expected = solved.read(sums, np.asarray(run.starts)[None]).levels
+    expected = solved.look(sums, np.asarray(run.start)[None]).levels
     assert expected is not None
     assert np.array_equal(levels.rate, expected.rate)
     assert levels.blocks[:2].tolist() == expected.blocks[:2].tolist()
@@ -206,7 +209,7 @@ def two(n: int, method: Any = None) -> tuple[Run, Run]:
 def test_the_difference_by_hand(method: Any) -> None:
     one, other = followed(walk(900, 0), method, target=0), followed(walk(300, 1, bonus=2.0), method, target=0)
     found = difference(one, other, level=0.9)
-    readings = [method.read(run.evaluator.with_pending().method, np.eye(5)[:1]) for run in (one, other)]
+    readings = [method.look(run.evaluator.with_pending().method, np.eye(5)[:1]) for run in (one, other)]
     v = [float(reading.standard_error[0]) ** 2 for reading in readings]
     f = [float(reading.df[0]) for reading in readings]
     welch = (v[0] + v[1]) ** 2 / (v[0] ** 2 / f[0] + v[1] ** 2 / f[1])

@@ -1,7 +1,7 @@
-"""Runs: an evaluation that can be put away and taken up again. A run file holds all of it.
+"""Runs: evaluations that can be saved and resumed.
 
-It is one checkpoint, written at once or not at all: the evaluator, the target, the readings over time, the position in
-the source, and the options from which the source is made again.
+A run file is one checkpoint, written atomically. It holds the evaluator, the target, the readings over time, the
+position in the source, and the options from which the source is built again.
 """
 
 from __future__ import annotations
@@ -17,22 +17,16 @@ import numpy as np
 
 from inferl import engine
 from inferl.algorithms import AverageReward, Stack
-from inferl.algorithms.targets import as_targets
 from inferl.comparison import welch
-from inferl.data.arrays import Floats
-from inferl.data.invariants import COUNT, bounds, shapes
+from inferl.data.arrays import Floats, Integers
+from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.diagnostics import Report
-from inferl.errors import SettingError
-from inferl.evaluator import SAVED, Evaluator, SavedEvaluator
+from inferl.errors import SettingError, TargetError
+from inferl.evaluator import Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
-from inferl.methods.bootstrap import OnlineBootstrap
-from inferl.methods.least_squares import LeastSquares, LeastSquaresState
-from inferl.sources.logs.decoding import LogRows
-from inferl.sources.logs.labelling import Labelling
-from inferl.sources.logs.pairing import Pairing
-from inferl.sources.logs.table import Progress
-from inferl.sources.starts import Starts
+from inferl.sources.base import Source
 from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
+from inferl.storage.storable import storable
 from inferl.variance.batch_means import Levels
 
 __all__ = ["Reading", "Run", "difference"]
@@ -42,7 +36,7 @@ SPACING = 1.25  # readings are taken when the data have grown by this factor
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """An interval as it was at some time; arrays with one entry a target policy."""
+    """An interval at an earlier time; arrays have one entry for each target policy."""
 
     n: int  # transitions
     estimate: Floats  # (m,)
@@ -51,40 +45,58 @@ class Reading:
     standard_error: Floats  # (m,)
 
     def verify(self) -> None:
-        """Refuse what no interval is."""
+        """Check shapes and bounds of a reading that comes from a file."""
         shapes(self, dict.fromkeys(("estimate", "lower", "upper", "standard_error"), "m"))
         bounds(self, {"n": COUNT})
 
 
+@dataclass(frozen=True, eq=False)
+class ObservedStart:
+    """The start distribution that a source has observed, as a run file keeps it: a target with a name."""
+
+    text: str
+    target: Floats | Integers  # mean features (d,), or the number of a state ()
+
+    def verify(self) -> None:
+        """Check the shape of a start that comes from a file."""
+        demand(self.target.ndim < 2, f"ObservedStart.target has shape {self.target.shape}")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats | Integers:
+        return self.target if dtype is None else self.target.astype(dtype)
+
+
 @dataclass(eq=False)
 class Run:
-    """An evaluation under way.
+    """An evaluation that is saved with everything needed to resume it.
 
     Attributes
     ----------
     evaluator
-        What has been learned.
+        Holds the state of the estimate.
     command, options
-        How the source is made again.
+        How to build the source again.
     target
-        A state's number, a vector of features, ``"start"``: where episodes begin, ``"fitted"``: what the features alone
-        say of it, or ``"average"``: all steps.
+        A state's number; a vector of features; ``"start"``, the start distribution; ``"fitted"``, its value by the
+        features alone; or ``"average"``, the average reward.
     level
-        Of the interval.
+        Confidence level of the interval.
     kind
-        Of the interval; None: the method's own.
+        Kind of the interval; None: the default of the method.
     position
-        Of the source, in its own terms.
-    starts
-        Episode starts observed so far.
+        Position of the source, plain data (`Source.position`).
+    start
+        The start distribution that the source observed, a target (`Source.start`); None: none so far.
+    facts
+        What the source says about itself (`Source.describe`).
     readings
         Intervals over time.
     complete
         Whether the source has been read to its end.
     provenance
-        When the run was begun, and with which versions.
+        When the run began, and with which versions.
     before
-        The run before the end of the source was taken for its end: if rows are appended, it goes on from there.
+        The run before the end of the data was taken for the end of the last episodes. If the data grow, the run is
+        resumed from there.
 
     Examples
     --------
@@ -108,26 +120,29 @@ class Run:
     level: float = 0.95
     kind: str | None = None
     position: Any = None
-    starts: Starts = field(default_factory=Starts)
+    start: Any = None
+    facts: dict[str, str] = field(default_factory=dict)
     readings: tuple[Reading, ...] = ()
     complete: bool = False
     provenance: dict[str, str] = field(default_factory=lambda: provenance())
     before: SavedRun | None = None
 
-    def take(self, chunk: Any, position: Any = None, starts: Starts | None = None) -> None:
-        """Take in a chunk, and where it leaves the source; read the interval if it is time."""
+    def take(self, chunk: Any, source: Source | None = None) -> None:
+        """Update the evaluator with a chunk, note the position of its source, and add a reading if one is due."""
         self.evaluator.update(chunk)
-        self.move(position, starts)
+        if source is None:
+            self.position = None  # data from elsewhere: no position of a source stands for all of it
+        else:
+            self.follow(source)
         if not self.readings or self.evaluator.n >= SPACING * self.readings[-1].n:
             self.read()
 
-    def move(self, position: Any, starts: Starts | None = None) -> None:
-        """Note where the source stands."""
-        self.position = position
-        self.starts = self.starts if starts is None else starts
+    def follow(self, source: Source) -> None:
+        """Note the position of the source, the start distribution that it observed, and its facts."""
+        self.position, self.start, self.facts = source.position, source.start(), source.describe()
 
     def read(self) -> None:
-        """Put the interval as it is now among the readings."""
+        """Add the present interval to the readings."""
         now = self.interval()
         if not self.readings or self.readings[-1].n < now.n:
             columns = (now.estimate, now.lower, now.upper, now.standard_error)
@@ -137,12 +152,12 @@ class Run:
         """Return the interval for the target."""
         return self.evaluator.interval(self._along(), self.level if level is None else level, kind or self.kind)
 
-    def known(self, width: float | None, lower_above: float | None) -> bool:
-        """Say whether the anytime interval is as narrow, or as high, as asked."""
+    def is_decided(self, width: float | None, lower_above: float | None) -> bool:
+        """Return whether the anytime interval is at most this wide, or lies above this number."""
         return self.evaluator.is_decided(self._along(), width=width, lower_above=lower_above, level=self.level)
 
     def differences(self) -> Interval | None:
-        """Return each policy's value minus that of the first, from the same data; None for a single policy."""
+        """Return the value of each policy minus that of the first, on the same data; None for a single policy."""
         algorithm = self.evaluator.algorithm
         if not isinstance(algorithm, Stack):
             return None
@@ -152,46 +167,43 @@ class Run:
         return replace(found, estimand=f"difference of two policies: {self.interval().estimand}")
 
     def report(self) -> Report:
-        """Return the interval with all checks; it says what the target is."""
+        """Return the interval with all checks, the estimand, and the facts of the source."""
         report = self.evaluator.report(self._along(), self.level, self.kind)
-        meaning = self.starts.text if self._at_start() else f"target {self.target}"
+        meaning = getattr(self.start, "text", "the start") if self._at_start() else f"target {self.target}"
         if isinstance(self.evaluator.algorithm, AverageReward):
             meaning = "all steps"
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
-        return Report(report.interval, report.checks, estimand | report.facts)
+        return Report(report.interval, report.checks, estimand | report.facts | self.facts)
 
     def levels(self) -> Levels | None:
-        """Return how much noise blocks of 1, 2, 4, ... steps show along the target; None if no such blocks are kept."""
-        evaluator, state = self.evaluator, self.evaluator.with_pending()
-        beside = isinstance(evaluator.method, OnlineBootstrap)  # its companion keeps the blocks
-        sums = state.companion if beside else state.method
-        method = LeastSquares() if beside else evaluator.method
-        if not isinstance(sums, LeastSquaresState) or not isinstance(method, LeastSquares):
-            return None
-        targets = as_targets(self._along(), evaluator.algorithm, state.tabular, whole=False)
-        return method.read(sums, targets.rows).levels
+        """Return the variance rate of blocks of 1, 2, 4, ... steps along the target; None if the method keeps none."""
+        along = self._along()
+        rows = self.evaluator.algorithm.named_targets()[along] if isinstance(along, str) else along
+        solved = self.evaluator.read(rows).solved
+        return None if solved is None else solved.levels
 
-    def keep(self, position: Any, starts: Starts) -> None:
-        """Keep the run as it is now, in `before`."""
-        self.before = deepcopy(replace(self, position=position, starts=starts, before=None).saved())
+    def keep(self, position: Any) -> None:
+        """Keep a copy of the present run in `before`, with another position of the source."""
+        self.before = deepcopy(replace(self, position=position, before=None).saved())
 
     def saved(self) -> SavedRun:
-        """Return all that a file needs to hold."""
-        return SavedRun(self.evaluator.saved(), **{name: getattr(self, name) for name in _KEPT})
+        """Return the content of a run file."""
+        content = {name: getattr(self, name) for name in _KEPT} | {"start": _stored(self.start)}
+        return SavedRun(self.evaluator.saved(), **content)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to one file; a crash leaves the old file or the new one."""
+        """Write the run to one file, atomically: a crash leaves the old file or the new one."""
         write_checkpoint(path, self.saved())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], threads: int = 1) -> Run:
-        """Read a run back; `threads` as for `Evaluator.load`."""
-        saved: SavedRun = read_checkpoint(path, (*SAVED, *_STORED), SavedRun)
+        """Read a run from its file; `threads` as for `Evaluator.load`."""
+        saved: SavedRun = read_checkpoint(path, (*storable(), SavedEvaluator, *_STORED), SavedRun)
         return cls.restored(saved, path, threads)
 
     @classmethod
     def restored(cls, saved: SavedRun, path: str | os.PathLike[str], threads: int = 1) -> Run:
-        """Make a run of what the file at `path` holds."""
+        """Build a run from the content of the file at `path`."""
         evaluator = Evaluator.restored(saved.evaluator, path, threads=threads)
         return cls(evaluator, **{name: getattr(saved, name) for name in _KEPT})
 
@@ -199,13 +211,15 @@ class Run:
         return isinstance(self.target, str)
 
     def _along(self) -> Any:
-        """Return the target as the evaluator takes it: for several policies, a row for each."""
+        """Return the target as an evaluator accepts it: for several policies, one row each."""
         algorithm = self.evaluator.algorithm
         if self._at_start():
             name = "value" if self.target == "start" else self.target
             if name in algorithm.named_targets():
                 return name
-        target = self.starts if self._at_start() else self.target
+        if self._at_start() and self.start is None:
+            raise TargetError("no episode has begun yet, so there is no observed start; read data first")
+        target = self.start if self._at_start() else self.target
         if not isinstance(algorithm, Stack):
             return target
         vector = np.asarray(target)
@@ -216,7 +230,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class SavedRun:
-    """What a file holds of a run."""
+    """The content of a run file."""
 
     evaluator: SavedEvaluator
     command: str
@@ -225,23 +239,32 @@ class SavedRun:
     level: float
     kind: str | None
     position: Any
-    starts: Starts
+    start: ObservedStart | None
+    facts: dict[str, str]
     readings: tuple[Reading, ...]
     complete: bool
     provenance: dict[str, str]
     before: SavedRun | None
 
     def verify(self) -> None:
-        """Refuse what no run can have left."""
+        """Check the level of a run that comes from a file."""
         check_level(self.level)
 
 
 _KEPT = tuple(f.name for f in fields(Run) if f.name != "evaluator")
-_STORED = (SavedRun, Reading, Progress, Pairing, Labelling, LogRows, Starts)
+_STORED = (SavedRun, Reading, ObservedStart)
+
+
+def _stored(start: Any) -> ObservedStart | None:
+    """Return the target of a source as a file keeps it; None if no episode has begun."""
+    try:
+        return None if start is None else ObservedStart(getattr(start, "text", "the start"), np.asarray(start))
+    except TargetError:
+        return None
 
 
 def provenance() -> dict[str, str]:
-    """Say when and with what a run is made.
+    """Return the time, and the versions of all software that matters.
 
     >>> list(provenance())
     ['begun', 'inferl', 'kernel', 'python', 'numpy', 'system']
@@ -251,7 +274,7 @@ def provenance() -> dict[str, str]:
     return {
         "begun": datetime.now(UTC).isoformat(" ", "seconds"),
         "inferl": version("inferl"),
-        "kernel": engine.name,
+        "kernel": engine.active().name,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
@@ -259,7 +282,7 @@ def provenance() -> dict[str, str]:
 
 
 def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
-    """Compare two independent runs: the value of the first minus that of the second, as `welch` does.
+    """Compare two independent runs: the value of the first minus that of the second, by `welch`.
 
     >>> from inferl import TD, Transitions
     >>> runs = []

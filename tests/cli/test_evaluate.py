@@ -98,7 +98,7 @@ def test_a_batch_has_readings_inside(tmp_path: Path) -> None:
     readings = Run.load(run).readings
     assert [reading.n for reading in readings] == [*ns, 2999]
     begin = inferl.Evaluator(inferl.TD(3)).update(next(iter(table(path, features="s", n_states=3)))[: ns[5]])
-    assert readings[5].estimate[0] == begin.estimate(Run.load(run).starts)
+    assert readings[5].estimate[0] == begin.estimate(Run.load(run).start)
 
 
 def test_targets(log: Path) -> None:
@@ -154,7 +154,7 @@ def test_several_policies_at_once(log: Path) -> None:
     answer = last_line(evaluate(log, *SMALL, "--ratio", "a,b", "--json"))
     assert len(answer["interval"]["estimate"]) == 2
     assert answer["interval"]["estimate"][0] == pytest.approx(by_hand(log, ratio="a").estimate)
-    assert "each policy minus the first, from the same data" in evaluate(log, *SMALL, "--ratio", "a,b").stdout
+    assert "each policy minus the first, on the same data" in evaluate(log, *SMALL, "--ratio", "a,b").stdout
 
 
 def test_what_is_asked_of_the_starts(log: Path) -> None:
@@ -183,7 +183,7 @@ def test_what_is_asked_of_the_starts(log: Path) -> None:
 
 
 def test_options_that_would_be_ignored_are_refused(log: Path) -> None:
-    assert "does without --kind" in evaluate(log, *SMALL, "--estimator", "pdis", "--kind", "anytime", code=2).stderr
+    assert "pdis has no --kind" in evaluate(log, *SMALL, "--estimator", "pdis", "--kind", "anytime", code=2).stderr
     for more in (("--algorithm", "gtd2"), ("--target", "1")):
         assert "--start needs" in evaluate(log, *SMALL, "--start", "0", *more, code=2).stderr
 
@@ -196,7 +196,7 @@ def test_the_average_of_all_steps(log: Path) -> None:
     assert found["facts"]["for"] == "all steps"
     assert not {"features", "ends", "range"} & {check["name"] for check in found["checks"]}
     refused = evaluate(log, *SMALL, "--estimator", "average", "--ratio", "a,b", code=2).stderr
-    assert "the policy that acted" in refused
+    assert "average is on-policy" in refused
     assert "leave ratios out" in evaluate(log, *SMALL, "--estimator", "average", "--ratio", "a", code=2).stderr
 
 
@@ -277,7 +277,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_a_log_without_a_transition(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"s": [0], "reward": [1.0]}), tmp_path / "one.parquet")
     result = evaluate(tmp_path / "one.parquet", *SMALL, code=2)
-    assert "holds no transition: 1 rows, 1 without a next state" in result.stderr
+    assert "there is no transition (log: " in result.stderr
+    assert "one.parquet, 1 rows; rows dropped: 1: the last of an episode, without a next state" in result.stderr
 
 
 # The terminal.

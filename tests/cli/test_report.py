@@ -187,7 +187,7 @@ def test_a_run_that_has_hardly_begun_has_a_page_too(tmp_path: Path) -> None:
 
 def test_bad_input_is_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = str(folder / "plain.run")
-    assert "named twice" in invoke("report", run, run, code=2)
+    assert "given twice" in invoke("report", run, run, code=2)
     assert "there is no folder" in invoke("report", run, "--output", str(tmp_path / "nowhere" / "a.html"), code=2)
     assert "No such file" in invoke("report", str(tmp_path / "none.run"), code=2)
     monkeypatch.setitem(sys.modules, "jinja2", None)

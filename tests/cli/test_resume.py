@@ -101,7 +101,7 @@ def test_any_method_is_resumed_with_the_same_bits(options: str, tmp_path: Path) 
     run = Run(inferl.Evaluator(whole.evaluator.algorithm, method), "evaluate", whole.options, whole.target)
     source = make_table(whole.options)
     for chunk in islice(source, 3):
-        run.take(chunk, source.progress, source.start())
+        run.take(chunk, source)
     run.save(run_file)
     result = runner.invoke(app, ["resume", str(run_file)])
     assert result.exit_code == 0, result.output
@@ -116,8 +116,8 @@ def test_a_bad_row_loses_nothing(tmp_path: Path) -> None:
     parquet.write_table(small_log(reward=(1200, None)), log, row_group_size=500)
     result = evaluate(log, *SMALL, "--checkpoint", run_file, code=2)
     assert "row 1200, column 'reward': null is not a finite number; repair or drop the row" in result.stderr
-    assert f"what came before is in {run_file}, and goes on with: inferl resume {run_file}" in result.stderr
-    assert Run.load(run_file).position.rows == 1199
+    assert f"the run so far is in {run_file}; continue it with: inferl resume {run_file}" in result.stderr
+    assert Run.load(run_file).position["rows"] == 1199
 
     again = runner.invoke(app, ["resume", str(run_file)])  # it is still there
     assert again.exit_code == 2

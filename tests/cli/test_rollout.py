@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,8 @@ def test_a_run_is_resumed_with_the_same_bits(env: str, tmp_path: Path) -> None:
     # As if it had been killed after a few hundred steps, in mid-episode.
     source = make_rollout(whole.options)
     run = Run(Evaluator(whole.evaluator.algorithm), "rollout", whole.options)
-    for chunk in islice(source.take(episodes=8), 1):
-        run.take(chunk[:50], None, source.start())
+    for chunk in source.take(steps=50):
+        run.take(chunk, source)
     run.save(run_file)
     result = runner.invoke(app, ["resume", str(run_file)])
     assert result.exit_code == 0, result.output
@@ -92,7 +91,7 @@ def test_options_of_the_environment() -> None:
         (["NoSuchLake-v1"], "Gymnasium cannot make 'NoSuchLake-v1'"),
         (["FrozenLake-v1", "--env-option", "slippery"], "write name=value"),
         (["FrozenLake-v1", "--env-option", "ice=3"], "Gymnasium cannot make"),
-        (["Blackjack-v1"], "are no vectors; say --features module:name"),
+        (["Blackjack-v1"], "are no vectors; give --features module:name"),
         (["FrozenLake-v1", "--level", "2"], "level is 2"),
     ],
 )

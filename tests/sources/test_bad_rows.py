@@ -146,7 +146,7 @@ def test_a_bad_row_is_skipped_and_counted(spoiled: dict[str, Any], roles: dict[s
     assert source.start().number == (
         2 if "who" in spoiled else 1
     )  # where an episode's first row is bad, no start is seen
-    assert re.search(words, source.facts()["bad rows skipped"])
+    assert re.search(words, source.describe()["bad rows skipped"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -325,7 +325,7 @@ def test_an_evaluator_keeps_what_came_before_and_goes_on_after_the_repair() -> N
     with pytest.raises(DataError):
         evaluator.update(source)
     assert evaluator.n == 4
-    evaluator.update(table(log(), **options).resume(source.progress))
+    evaluator.update(table(log(), **options).resume(source.position))
     whole = inferl.Evaluator(inferl.TD(3)).update(table(log(), **options))
     assert evaluator.n == whole.n == 8
     assert evaluator.estimate(0) == whole.estimate(0)

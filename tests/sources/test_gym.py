@@ -312,7 +312,7 @@ def test_without_gymnasium_the_message_says_what_to_install(monkeypatch: pytest.
 def test_a_rollout_prints_its_settings() -> None:
     assert repr(lake()).endswith(
         "policy=Table(16 states, 4 actions), features=OneHot(n=16), discount=0.9, seed=0, chunk=256, ratio=None, "
-        "ends=False)"
+        "ends=False, episodes=None)"
     )
 
 

@@ -176,7 +176,7 @@ def test_resumed_at_any_chunk(rows: list[Row], next_column: bool, batch: int, st
     source = interleaved(rows, next_column, batch)
     chunks = list(islice(source, stop))
     if stop and len(chunks) == stop:
-        again = interleaved(rows, next_column, batch=3).resume(source.progress)
+        again = interleaved(rows, next_column, batch=3).resume(source.position)
         chunks += list(again)
         assert whole is not None
         assert same(Transitions.join(chunks), whole)
@@ -190,7 +190,7 @@ def test_a_log_of_any_format_is_resumed(form: str, tmp_path: Path) -> None:
     whole = joined(table(log, **options))
     source = table(log, **options)
     chunks = [next(iter(source))]
-    chunks += list(table(log, **options).resume(source.progress))
+    chunks += list(table(log, **options).resume(source.position))
     assert same(Transitions.join(chunks), whole)
 
 
@@ -247,7 +247,7 @@ def test_each_iteration_reads_the_log_anew() -> None:
 def test_a_complete_log_has_nothing_more() -> None:
     source = table(pa.table(LOG), features=["pulse"], episode="patient")
     list(source)
-    again = source.resume(source.progress)
+    again = source.resume(source.position)
     assert list(again) == []
     assert again.rows == 6
 

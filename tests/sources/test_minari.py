@@ -107,7 +107,7 @@ def test_read_on_from_any_chunk(shelf: Path) -> None:
     source = minari(dataset, batch=1)
     chunks = iter(source)
     some = [next(chunks) for _ in range(5)]
-    again = minari(dataset).resume(source.progress)
+    again = minari(dataset).resume(source.position)
     check(Transitions.join([*some, *again]), steps, 0.99)
     assert again.start().number == 12
     assert len(list(again)) == 1  # each iteration begins at that position

@@ -200,7 +200,7 @@ def test_clipped_ratios_are_counted() -> None:
     source = ratios(w=[0.5, 3.0, 2.0, 7.0], clip=2.0)
     assert joined(source).ratios.tolist() == [0.5, 2.0, 2.0, 2.0]
     assert source.clipped == 2
-    assert source.facts()["ratios clipped"] == "2 at 2, which biases the estimate"
+    assert source.describe()["ratios clipped"] == "2 at 2, which biases the estimate"
 
 
 def test_several_target_policies() -> None:
@@ -424,13 +424,13 @@ def test_another_log_cannot_be_resumed(form: str, tmp_path: Path) -> None:
     source = table(log, features=["pulse"], episode="patient", batch=4)
     next(iter(source))
     with pytest.raises(CheckpointMismatchError, match="rows 1 to 4 were read before, and now there are 2; the log was"):
-        list(table(short, features=["pulse"], episode="patient").resume(source.progress))
+        list(table(short, features=["pulse"], episode="patient").resume(source.position))
 
 
 def test_nothing_is_known_before_a_log_is_read() -> None:
     source = table(pa.table(LOG).slice(0, 0), features=["pulse"])
     with pytest.raises(SettingError, match="has not been read yet"):
-        _ = source.progress
+        _ = source.rows
     with pytest.raises(TargetError, match="no episode has begun"):
         np.asarray(source.start())
     assert list(source) == []

@@ -1,4 +1,4 @@
-"""From the options of a command to a source and an evaluator."""
+"""Building a source and an evaluator from the options of a command."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferl.errors import SettingError
+from inferl.methods.registry import method_named
 
 if TYPE_CHECKING:
-    from inferl.algorithms import Algorithm
     from inferl.evaluator import Evaluator
-    from inferl.sources import Rollout, Table
+    from inferl.sources import Rollout, Source, Table
 
 __all__ = [
     "aimed_at",
@@ -23,6 +23,7 @@ __all__ = [
     "check_checkpoint",
     "make_evaluator",
     "make_rollout",
+    "make_source",
     "make_table",
     "parsed_target",
     "stored",
@@ -37,24 +38,30 @@ _PLAIN = ("n_states", "discount", "clip", "episodes_end", "interleaved", "gaps",
 
 
 def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, Any]:
-    """Keep the options that make a run what it is, as values that a run file can hold."""
+    """Return the options that define a run, as values that a run file can hold."""
     kept = {name: value for name, value in params.items() if name not in leave_out and value is not None}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
 
 
 def asked_kind(kind: str | None, until_width: float | None, until_lower: float | None) -> str | None:
-    """Stopping by what is seen needs an interval that allows it."""
+    """Return the kind of interval: stopping as soon as the interval suffices needs an anytime interval."""
     if until_width is None and until_lower is None:
         return kind
     if kind not in (None, "anytime"):
-        raise SettingError(f"--until-width and --until-lower stop by an anytime interval; leave --kind {kind} out")
+        raise SettingError(f"--until-width and --until-lower need an anytime interval; leave --kind {kind} out")
     return "anytime"
 
 
 def check_checkpoint(path: Path | None) -> None:
-    """Refuse a place where a run file cannot be written before the work is done, not after it."""
+    """Refuse a path that cannot be written to, before the work is done and not after it."""
     if path is not None and not os.access(path.absolute().parent, os.W_OK):
         raise SettingError(f"cannot write {path}: there is no folder {path.parent}, or it cannot be written to")
+
+
+def make_source(command: str, options: Mapping[str, Any]) -> Source:
+    """Build the source that the options of a command describe."""
+    makers: dict[str, Callable[[Mapping[str, Any]], Source]] = {"evaluate": make_table, "rollout": make_rollout}
+    return makers[command](options)
 
 
 def make_table(options: Mapping[str, Any]) -> Table:
@@ -76,15 +83,15 @@ def _columns(text: str) -> str | tuple[str, ...] | None:
 def make_evaluator(
     options: Mapping[str, Any], dimension: int, n_policies: int = 1, by_starts: bool = False
 ) -> Evaluator:
-    """Build the evaluator; for several target policies, one that solves for all at once.
+    """Build the evaluator; for several target policies, one for all of them.
 
-    With `by_starts`, the value of the starts is asked for: TD by least squares then adds what the returns tell.
+    With `by_starts`, the target is the value of the start distribution: TD by least squares becomes `DoublyRobust`.
     """
     import inferl
 
     name, trace, steps = options["algorithm"], options["trace"], options["steps"]
     if trace and name not in ("td", "emphatic"):
-        raise SettingError(f"{name} has no trace; leave --trace out, or take td or emphatic")
+        raise SettingError(f"{name} has no trace; leave --trace out, or use td or emphatic")
     if steps != 1 and name != "nstep":
         raise SettingError(f"--steps is for nstep, not for {name}")
     kinds: dict[str, Any] = {
@@ -101,48 +108,30 @@ def make_evaluator(
     if options["estimator"] == "average":
         if name != "td" or n_policies > 1 or "start" in options:
             raise SettingError(
-                "--estimator average is of the policy that acted; leave --algorithm, ratios, --start out"
+                "--estimator average is on-policy, without a start; leave --algorithm, ratios and --start out"
             )
         average = inferl.AverageReward(dimension)
-        return inferl.Evaluator(average, _method(options, average))
-    by_starts = by_starts and name == "td" and options["method"] == "least-squares"
+        return inferl.Evaluator(average, method_named(options["method"]).from_options(options, average))
+    by_starts = by_starts and name == "td" and method_named(options["method"]).solves
     if "start" in options and not by_starts:
-        raise SettingError("--start needs --algorithm td, --method least-squares and no --target")
+        raise SettingError("--start needs --algorithm td, a method that solves (least-squares) and no --target")
     if by_starts:
         start = options.get("start")
         algorithm = inferl.DoublyRobust(algorithm, start=None if start is None else parsed_target(start))
     whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
-    return inferl.Evaluator(whole, _method(options, whole))
-
-
-def _method(options: Mapping[str, Any], algorithm: Algorithm) -> Any:
-    import inferl
-
-    if options["method"] == "least-squares":
-        if "step_size" in options:
-            raise SettingError("least squares has no step size; leave --step-size out, or say --method bootstrap")
-        return inferl.LeastSquares(algorithm.blocks)
-    if "step_size" not in options:
-        raise SettingError("the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares")
-    clock: Any = {"step": "step", "block": inferl.BlockClock(), "episode": "episode"}[options["clock"]]
-    return inferl.OnlineBootstrap(
-        inferl.Polynomial(options["step_size"]),
-        n_replicas=options["replicas"],
-        multipliers=inferl.Multipliers(clock=clock),
-        seed=options["seed"],
-    )
+    return inferl.Evaluator(whole, method_named(options["method"]).from_options(options, whole))
 
 
 def aimed_at(estimator: str, target: Any, **others: Any) -> Any:
-    """Combine the options for what is asked; only the starts have several answers.
+    """Return the target of a run; only the start distribution has several estimators.
 
-    A baseline is computed in one go: it knows none of the `others`.
+    A baseline is computed in one go, and accepts none of the `others`.
     """
     given = [f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None]
     if given and estimator not in ("value", "fitted", "average"):
-        raise SettingError(f"--estimator {estimator} does without {', '.join(given)}")
+        raise SettingError(f"--estimator {estimator} has no {', '.join(given)}; leave it out")
     if estimator != "value" and not isinstance(target, str):
-        raise SettingError(f"--estimator {estimator} is about the starts; leave --target out")
+        raise SettingError(f"--estimator {estimator} is for the start distribution; leave --target out")
     return estimator if estimator in ("fitted", "average") else target
 
 
@@ -163,7 +152,7 @@ def parsed_target(text: str) -> Any:
 
 
 def make_rollout(options: Mapping[str, Any]) -> Rollout:
-    """Open the environment that the options of ``inferl rollout`` describe."""
+    """Make the environment and the policy that the options of ``inferl rollout`` describe."""
     from inferl.sources import rollout
     from inferl.sources.steps import import_gymnasium
 
@@ -177,8 +166,8 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
         raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
     policy = _uniform(env, options["seed"]) if options["policy"] == "random" else _imported(options["policy"])
     features = _imported(options["features"]) if "features" in options else _usual_features(env)
-    limit = options.get("time_limit")
-    return rollout(env, policy, features, options["discount"], seed=options["seed"], time_limit=limit)
+    said = {"seed": options["seed"], "time_limit": options.get("time_limit"), "episodes": options["episodes"]}
+    return rollout(env, policy, features, options["discount"], **said)
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -195,7 +184,7 @@ def _imported(text: str) -> Any:
     """Import ``module:name``, also from the current folder."""
     module, colon, name = text.partition(":")
     if not colon:
-        raise SettingError(f"{text!r} is no place to import from; write module:name, for example my_policy:act")
+        raise SettingError(f"cannot import {text!r}; write module:name, for example my_policy:act")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -217,7 +206,7 @@ def _uniform(env: Any, seed: int) -> Any:
 
 
 def _usual_features(env: Any) -> Any:
-    """Choose the table of a finite space; else the numbers observed, and a constant."""
+    """Return a table for a finite space; else the observation and an intercept."""
     import numpy as np
 
     from inferl.features import Function, WithIntercept
@@ -226,5 +215,5 @@ def _usual_features(env: Any) -> Any:
     if hasattr(space, "n"):
         return space
     if space.shape is None or len(space.shape) != 1:
-        raise SettingError(f"observations of {space} are no vectors; say --features module:name")
+        raise SettingError(f"observations of {space} are no vectors; give --features module:name")
     return WithIntercept(Function(lambda observations: np.asarray(observations, np.float64), int(space.shape[0])))

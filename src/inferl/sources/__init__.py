@@ -1,4 +1,4 @@
-"""Sources: where transitions come from."""
+"""Sources: where transitions come from. Each class here satisfies the protocol `Source`, except the two wrappers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ __all__ = [
     "EvaluatorWrapper",
     "MinariDataset",
     "Rollout",
+    "Source",
     "Starts",
     "Table",
     "VectorEvaluatorWrapper",
@@ -23,6 +24,7 @@ _HOME = {
     "Rollout": "gym",
     "VectorEvaluatorWrapper": "wrapper",
     "MinariDataset": "datasets",
+    "Source": "base",
     "Starts": "starts",
     "Table": "logs.table",
     "minari": "datasets",
@@ -31,6 +33,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from inferl.sources.base import Source
     from inferl.sources.datasets import MinariDataset, minari
     from inferl.sources.gym import Rollout, rollout
     from inferl.sources.logs.table import Table, table

@@ -1,4 +1,4 @@
-"""Transitions from a Minari dataset, episode by episode."""
+"""Minari datasets as a source of transitions, episode by episode."""
 
 from __future__ import annotations
 
@@ -11,27 +11,43 @@ from numpy.typing import ArrayLike
 
 from inferl.data.arrays import as_count
 from inferl.data.batches import rows
+from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
-from inferl.errors import InputError, MissingExtraError, SettingError
+from inferl.errors import CheckpointMismatchError, InputError, MissingExtraError, SettingError
 from inferl.features import Features
 from inferl.features.one_hot import as_features
 from inferl.policies import Ratio
+from inferl.sources.base import as_plain, from_plain
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
 __all__ = ["MinariDataset", "minari"]
 
-EpisodeRatio = Callable[[Any], ArrayLike]  # from an episode of Minari to the ratios (T,) of its steps
+EpisodeRatio = Callable[[Any], ArrayLike]  # from a Minari episode to the ratios (T,) of its steps
+
+
+@dataclass(frozen=True, eq=False)
+class _Progress:
+    """How far a dataset has been read."""
+
+    dataset: str  # id
+    episodes: int = 0  # read
+    starts: Starts = field(default_factory=Starts)
+
+    def verify(self) -> None:
+        """Check the bounds of a position that comes from a file."""
+        bounds(self, {"episodes": COUNT})
+        demand(self.starts.number == self.episodes, f"{self.episodes} episodes have {self.starts.number} starts")
 
 
 @dataclass(frozen=True, eq=False)
 class MinariDataset:
-    """A dataset of Minari, to be iterated over; made by `minari`. Each iteration reads it anew.
+    """A Minari dataset as a `Source`; made by `minari`. Each iteration reads it from its beginning.
 
     Attributes
     ----------
     dataset
-        The dataset of Minari itself.
+        The dataset, an object of Minari.
 
     Examples
     --------
@@ -54,26 +70,34 @@ class MinariDataset:
     ratio: Ratio | EpisodeRatio | None
     batch: int
     ends: bool  # whether a time limit ends an episode, or cuts it off
-    _begin: tuple[int, Starts] = field(default=(0, Starts()), repr=False)  # episodes read before, and their starts
-    _now: list[tuple[int, Starts]] = field(default_factory=list, repr=False)  # the same now; the only thing to change
+    _begin: _Progress | None = field(default=None, repr=False)  # where an iteration starts
+    _now: list[_Progress] = field(default_factory=list, repr=False)  # of the latest iteration; the only mutable field
 
     def __iter__(self) -> Iterator[Transitions]:
-        number, starts = self._begin
+        progress = self._begin or _Progress(str(self.dataset.id))
+        self._now[:] = [progress]
         chunks: list[Transitions] = []
-        for episode in self.dataset.iterate_episodes(self.dataset.episode_indices[number:]):
+        for episode in self.dataset.iterate_episodes(self.dataset.episode_indices[progress.episodes :]):
             chunks.append(self._transitions(episode))
-            first = chunks[-1].features[:1]
-            starts = starts.updated(first, self.features.dimension if first.ndim == 1 else None)
-            number += 1
-            self._now[:] = [(number, starts)]
             if sum(map(len, chunks)) >= self.batch:
+                progress = self._moved(progress, chunks)
                 yield Transitions.join(chunks)
                 chunks = []
         if chunks:
+            self._moved(progress, chunks)
             yield Transitions.join(chunks)
 
+    def _moved(self, progress: _Progress, episodes: list[Transitions]) -> _Progress:
+        """Move the position behind some episodes, which are about to be handed out."""
+        starts = progress.starts
+        for episode in episodes:
+            starts = starts.updated(episode.features[:1], self.dimension if episode.tabular else None)
+        now = replace(progress, episodes=progress.episodes + len(episodes), starts=starts)
+        self._now[:] = [now]
+        return now
+
     def _transitions(self, episode: Any) -> Transitions:
-        """Make a chunk of one episode: it ends where its data end, and its value only where it terminates."""
+        """Turn one episode into a chunk: the last row closes it, and the discount is 0 only where it terminates."""
         n = len(episode)
         last = np.arange(n) == n - 1
         try:
@@ -92,7 +116,7 @@ class MinariDataset:
             raise type(error)(f"{self.dataset.id}, episode {episode.id}: {error}") from None
 
     def _ended(self, episode: Any) -> Any:
-        """Say where nothing comes after a step."""
+        """Return the steps after which the discount is 0."""
         terminated = np.asarray(episode.terminations, np.bool_)
         return terminated | np.asarray(episode.truncations, np.bool_) if self.ends else terminated
 
@@ -104,17 +128,39 @@ class MinariDataset:
         return self.ratio(episode)
 
     @property
-    def progress(self) -> tuple[int, Starts]:
-        """How far the latest iteration has come: episodes read, and their starts; `resume` goes on from there."""
-        return self._now[0] if self._now else self._begin
+    def _progress(self) -> _Progress:
+        return self._now[0] if self._now else self._begin or _Progress(str(self.dataset.id))
+
+    @property
+    def dimension(self) -> int:
+        """Length of the features, or number of states of the table."""
+        return self.features.dimension
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """How far the latest iteration has come, as plain data for `resume`."""
+        plain: dict[str, Any] = as_plain(self._progress)
+        return plain
+
+    def resume(self, position: Any) -> MinariDataset:
+        """Return the same dataset; its iterations begin at a position."""
+        progress: _Progress = from_plain(_Progress, position)
+        if progress.dataset != self.dataset.id or progress.episodes > len(self.dataset.episode_indices):
+            raise CheckpointMismatchError(
+                f"{progress.episodes} episodes of {progress.dataset} were read before; {self.dataset.id} has "
+                f"{len(self.dataset.episode_indices)}, so it is another dataset: evaluate it from the beginning"
+            )
+        fits = progress.episodes == 0 or len(progress.starts.total) == self.dimension
+        demand(fits, f"the observed starts do not have {self.dimension} features")
+        return replace(self, _begin=progress, _now=[])
 
     def start(self) -> Starts:
-        """Return the mean features of the episode starts read so far: a target, for the observed starts."""
-        return self.progress[1].of(self.start)
+        """Return the observed start distribution, as a target: the mean features of the episode starts read so far."""
+        return self._progress.starts.of(self.start)
 
-    def resume(self, progress: tuple[int, Starts]) -> MinariDataset:
-        """Return the same dataset, to be read from a position on."""
-        return replace(self, _begin=progress, _now=[])
+    def describe(self) -> dict[str, str]:
+        """Return what a report should say about the dataset."""
+        return {"dataset": f"{self.dataset.id}, {self._progress.episodes:,} episodes"}
 
 
 def minari(
@@ -130,17 +176,17 @@ def minari(
     Parameters
     ----------
     dataset
-        The id of a dataset on this machine, or a dataset that `minari.load_dataset` returned.
+        The id of a dataset on this machine, or what `minari.load_dataset` returned.
     features
-        Turns observations into features; without it, the observations must be numbers of states.
+        Turns observations into features. Default: the observations are states of a ``Discrete`` space.
     discount
         gamma, in (0, 1].
     ratio
-        Target / behaviour: a `inferl.policies.Ratio`, or a function from an episode of Minari to its steps' ratios.
+        Target / behaviour: an `inferl.policies.Ratio`, or a function from a Minari episode to the ratios of its steps.
     batch
-        Steps in a chunk, at least; episodes are not cut.
+        Smallest number of steps in a chunk; chunks hold whole episodes.
     time_limit
-        Of truncated episodes: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
+        What a truncation means: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Starts: where the episodes of a log began. Their mean is a target, the start distribution as it was observed."""
+"""Starts: the observed start distribution of a source, as a target."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Starts"]
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """The mean features of observed episode starts, kept as a running sum; a target wherever an array is one.
+    """The mean features of the observed episode starts, as a running sum; a target wherever an array is one.
 
-    The interval for it is conditional: it speaks of these starts, not of those that might have been drawn.
+    With plain TD the estimand is conditional on these starts; with `DoublyRobust` it is the value of the distribution
+    that they were drawn from.
 
     Examples
     --------
@@ -34,7 +35,7 @@ class Starts:
     total: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or how often each state of a table began
 
     def verify(self) -> None:
-        """Refuse what no starts leave."""
+        """Check shapes and bounds of a state that comes from a file."""
         shapes(self, {"total": "d"})
         bounds(self, {"number": COUNT})
 
@@ -46,11 +47,11 @@ class Starts:
             counts = np.bincount(features.astype(np.int64), minlength=n_states)
             return Starts(self.number + len(features), counts + (self.total if self.number else np.zeros(n_states)))
         rows = features if self.number == 0 else np.concatenate([self.total[None], features])
-        # One after the other, so that the sum does not depend on how rows were batched; `sum` adds in pairs.
+        # Row by row, so that the sum does not depend on the batches; `sum` adds in pairs.
         return Starts(self.number + len(features), np.add.accumulate(rows, axis=0)[-1].astype(np.float64))
 
     def of(self, latest: Callable[[], Starts]) -> Starts:
-        """Return the same starts, which know how to ask for those observed later: `Evaluator.until` looks at these."""
+        """Attach a function that returns the starts observed by now; `Evaluator.until` calls it before each look."""
         asked = replace(self)
         object.__setattr__(asked, "latest", latest)
         return asked

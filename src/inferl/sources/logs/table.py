@@ -1,4 +1,4 @@
-"""Transitions from a log: Parquet, CSV, JSON lines, Arrow, or a data frame, in batches and in fixed memory."""
+"""Logs as a source of transitions: Parquet, CSV, JSON lines, Arrow or a data frame, in batches and in fixed memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from inferl.data.arrays import as_count, is_number, short
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
 from inferl.errors import CheckpointMismatchError, SettingError
+from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
-from inferl.sources.logs.decoding import Decoder
+from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.labelling import Labelling
@@ -28,17 +29,17 @@ from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
-__all__ = ["Progress", "Table", "table"]
+__all__ = ["Table", "table"]
 
-KEPT = 10  # faults of skipped rows that are remembered in words
+KEPT = 10  # messages about skipped rows that are kept
 
 
 @dataclass(eq=False)
-class Progress:
-    """How far a log has been read, and what is carried over to its next row: the position to resume from."""
+class _Progress:
+    """How far a log has been read, and what is carried over to its next row; `Table.position` is this as plain data."""
 
     pairing: Pairing
-    rows: int = 0  # of the log, read
+    rows: int = 0  # read
     digest: str = ""  # of the rows read
     dimension: int = 0  # of the features, once known
     starts: Starts = field(default_factory=Starts)
@@ -49,16 +50,29 @@ class Progress:
     complete: bool = False
 
     def verify(self) -> None:
-        """Refuse what no log leaves."""
+        """Check the shapes and bounds of a position that comes from a file."""
         bounds(self, {"pairing.dropped": COUNT, **dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT)})
         waiting = self.pairing.waiting
         fits = waiting is None or waiting.features.shape[1:] in ((), (self.dimension,))
         demand(fits, f"rows wait whose features do not have length {self.dimension}")
+        fits = self.starts.number == 0 or len(self.starts.total) == self.dimension
+        demand(fits, f"the observed starts do not have {self.dimension} features")
+        said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
+        demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
+
+    def check(self, rows: LogRows, dimension: int, log: str) -> None:
+        """Refuse rows whose features, next features or ratios have another form than those before."""
+        waiting = self.pairing.waiting
+        if (waiting is not None and _form(waiting) != _form(rows)) or self.dimension not in (0, dimension):
+            raise CheckpointMismatchError(
+                f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one "
+                "from the beginning"
+            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """A log, to be iterated over; made by `table`. Each iteration reads it anew, from the position of `resume` on.
+    """A log as a `Source`; made by `table`. Each iteration reads it anew, from its beginning or from a position.
 
     Examples
     --------
@@ -82,9 +96,9 @@ class Table:
     ends: bool
     skip_bad: int
     batch: int
-    _begin: Progress | None = None  # where an iteration starts
-    # Of the latest iteration, and, once it has ended, before the end; the only thing to change.
-    _now: list[Progress] = field(default_factory=list)
+    _begin: _Progress | None = None  # where an iteration starts
+    # Of the latest iteration: now and, once it has reached the end, before the end. The only mutable field.
+    _now: list[_Progress] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Table({self.name}, {f'{self.rows} rows read' if self._now else 'not read yet'})"
@@ -92,8 +106,8 @@ class Table:
     def __iter__(self) -> Iterator[Transitions]:
         with open_log(self.source) as log:
             columns = self._resolved(log)
-            labelling = Labelling(columns.episode is not None, self.interleaved)
-            progress = deepcopy(self._begin) or Progress(Pairing(labelling, self.episodes_end))
+            progress = deepcopy(self._begin) or self._fresh()
+            progress.pairing.labelling.named = columns.episode is not None
             borders = (columns.episode, columns.terminated, columns.truncated)
             progress.episodic = any(name is not None for name in borders)
             self._now[:] = [progress]
@@ -108,7 +122,9 @@ class Table:
                     rows, faults = decoder.decode(*parsed, progress.rows + 1, progress.dimension)
                 except SettingError as error:
                     raise SettingError(f"{log.name}: {error}") from None
-                progress.dimension = self.n_states or rows.features.shape[1]
+                dimension = self.n_states or rows.features.shape[1]
+                progress.check(rows, dimension, log.name)
+                progress.dimension = dimension
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, progress.pairing, columns, _showing(parsed[0], faults), allowed)
                 paired = progress.pairing.take(admitted.rows if len(admitted.rows) else None)
@@ -117,8 +133,8 @@ class Table:
                 progress.rows += len(read)
                 progress.digest = str(digest)
                 progress.skipped += len(admitted.skipped)
-                words = (str(fault.error(log.name)) for fault in admitted.skipped[: KEPT - len(progress.faults)])
-                progress.faults += tuple(words)
+                kept = admitted.skipped[: KEPT - len(progress.faults)]
+                progress.faults += tuple(str(fault.error(log.name)) for fault in kept)
                 yield from self._chunk(paired, progress)
                 if admitted.fatal is not None:
                     raise admitted.fatal.error(log.name, progress.skipped)
@@ -128,8 +144,8 @@ class Table:
             self._now[:] = [ended, progress]
             yield from self._chunk(paired, ended)
 
-    def _pieces(self, log: Log, columns: Columns, progress: Progress, digest: Digest) -> Iterator[Piece]:
-        """Read on from where it was left; the rows before must be those that were read."""
+    def _pieces(self, log: Log, columns: Columns, progress: _Progress, digest: Digest) -> Iterator[Piece]:
+        """Read on from the position; the rows before it must be those that were read."""
         left = progress.rows  # to be passed over
         pieces = log.pieces(columns.names, self.batch)
         while True:
@@ -168,8 +184,8 @@ class Table:
             raise SettingError("interleaved needs the column of the episodes, and no column of streams")
         return columns
 
-    def _chunk(self, paired: Paired | None, progress: Progress) -> Iterator[Transitions]:
-        """Make a chunk of rows that have their next states."""
+    def _chunk(self, paired: Paired | None, progress: _Progress) -> Iterator[Transitions]:
+        """Yield a chunk of the rows that have their next states, if there are any."""
         if paired is None:
             return
         rows = paired.rows
@@ -192,79 +208,104 @@ class Table:
             truncated=paired.last & (rows.limited | ~rows.terminated),
         )
 
-    # Where the reading stands.
+    # The protocol of a source.
+
+    def _fresh(self) -> _Progress:
+        return _Progress(Pairing(Labelling(named=False, interleaved=self.interleaved), self.episodes_end))
 
     @property
-    def progress(self) -> Progress:
-        """How far the latest iteration has come; `resume` goes on from there."""
+    def _progress(self) -> _Progress:
         if self._now:
             return self._now[0]
         raise SettingError(f"{self.name} has not been read yet")
 
-    def resume(self, progress: Progress) -> Table:
-        """Return the same log, to be read from a position on."""
-        return replace(self, _begin=deepcopy(progress), _now=[progress])
+    @property
+    def position(self) -> dict[str, Any]:
+        """How far the latest iteration has come, as plain data for `resume`."""
+        plain: dict[str, Any] = as_plain(self._now[0] if self._now else self._fresh())
+        return plain
+
+    def resume(self, position: Any) -> Table:
+        """Return the same log; its iterations begin at a position, if the rows before it are those that were read.
+
+        Standard input must be piped in again from its beginning.
+        """
+        progress: _Progress = from_plain(_Progress, position)
+        waiting = progress.pairing.waiting
+        if progress.starts.number == 0 and (waiting is None or waiting.features.ndim == 1):
+            progress.dimension = 0  # no array confirms the number, and a wrong one could ask for any amount of memory
+        return replace(self, _begin=progress, _now=[deepcopy(progress)])
 
     @property
-    def open_end(self) -> Progress | None:
-        """Where the latest iteration stood before the end of the log was taken for the end; None if it is not there.
+    def open_end(self) -> dict[str, Any] | None:
+        """The position before the end of the log was taken for the end of its last episodes; None until it is reached.
 
-        If rows are appended to the log, `resume` goes on to them from here: whatever the last rows were, they are not.
+        If rows are appended to the log, `resume` reads them from here. None for standard input, which cannot grow.
         """
-        return self._now[1] if len(self._now) > 1 else None
+        if len(self._now) < 2 or self.source == "-":
+            return None
+        plain: dict[str, Any] = as_plain(self._now[1])
+        return plain
 
     def start(self) -> Starts:
-        """Return the mean features of the episode starts read so far: a target, for the observed starts."""
-        return (self.progress.starts if self._now else Starts()).of(self.start)
+        """Return the observed start distribution, as a target: the mean features of the episode starts read so far."""
+        return (self._now[0].starts if self._now else Starts()).of(self.start)
+
+    def describe(self) -> dict[str, str]:
+        """Return what a report should say about the log."""
+        if not self._now:
+            return {"log": f"{self.name}, not read yet"}
+        facts = {"log": f"{self.name}, {self.rows:,} rows"}
+        if self.dropped:
+            dropped = f"{self.dropped}: the last of an episode, without a next state"
+            remedy = "; if it ends there, name a column that says so (terminated), or say episodes_end"
+            facts["rows dropped"] = dropped if self.episodes_end else dropped + remedy
+        if self.clipped:
+            facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
+        if self.skipped:
+            facts["bad rows skipped"] = f"{self.skipped}, the first: {self._progress.faults[0]}"
+        return facts
 
     @property
     def name(self) -> str:
-        """The path, or what else the log is."""
+        """The path, or the kind of the data frame."""
         return log_name(self.source)
 
     @property
     def dimension(self) -> int:
-        """Length of the features, or number of states of the table."""
-        return self.progress.dimension
+        """Length of the features, or number of states of the table; 0 until rows have been read."""
+        return self.n_states or (self._now[0].dimension if self._now else 0)
 
     @property
     def rows(self) -> int:
         """Number of rows read."""
-        return self.progress.rows
+        return self._progress.rows
 
     @property
     def clipped(self) -> int:
         """Number of ratios that were clipped."""
-        return self.progress.clipped
+        return self._progress.clipped
 
     @property
     def skipped(self) -> int:
         """Number of bad rows that were skipped."""
-        return self.progress.skipped
+        return self._progress.skipped
 
     @property
     def dropped(self) -> int:
-        """Number of rows without a next state: each the last of an episode that did not terminate."""
-        return self.progress.pairing.dropped
+        """Number of rows without a next state: the last row of each episode that did not terminate."""
+        return self._progress.pairing.dropped
 
     @property
     def episodic(self) -> bool:
-        """Whether the log says where episodes begin or end."""
-        return self.progress.episodic
+        """Whether a column of the log shows where episodes begin or end."""
+        return self._progress.episodic
 
-    def facts(self) -> dict[str, str]:
-        """Return what a report should say of the log."""
-        rows = f"{self.rows:,}"
-        facts = {"log": f"{self.name}, {rows} rows"}
-        if self.dropped:
-            words = f"{self.dropped}: the last of an episode, without a next state"
-            remedy = "; if it ends there, name a column that says so (terminated), or say episodes_end"
-            facts["rows dropped"] = words if self.episodes_end else words + remedy
-        if self.clipped:
-            facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
-        if self.skipped:
-            facts["bad rows skipped"] = f"{self.skipped}, the first: {self.progress.faults[0]}"
-        return facts
+
+def _form(rows: LogRows) -> list[Any]:
+    """Return type and width of the columns that differ between logs."""
+    columns = (rows.features, rows.next_features, rows.ratios)
+    return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]
 
 
 def _another(log: str, rows: int, problem: str) -> CheckpointMismatchError:
