@@ -17,13 +17,13 @@ from typing import Any, cast
 
 import numpy as np
 import pandas
-from checks import arrays_of
 from fuzzing import Judgement, command
 
 import inferl
 from inferl.data.vectors import Sparse
 from inferl.errors import InferlError
 from inferl.policies import Deterministic, Probabilities, Ratio, as_policy, epsilon_greedy
+from inferl.testing import arrays_of
 
 __all__ = ["BAD", "DOORS", "campaign"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mdps import small_problem
@@ -32,6 +31,7 @@ from inferl.evaluator import Evaluator
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares
 from inferl.methods.step_sizes import Polynomial
+from inferl.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("both_epochs")
 

@@ -8,7 +8,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
 from mdps import small_problem
 from numpy.typing import ArrayLike
 from scipy.signal import lfilter
@@ -23,6 +22,7 @@ from inferl.evaluator import Evaluator
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares, LeastSquaresState
 from inferl.methods.step_sizes import Polynomial
+from inferl.testing import assert_same_bits
 
 pytestmark = pytest.mark.usefixtures("both_epochs")
 

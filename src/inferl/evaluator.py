@@ -35,7 +35,8 @@ from inferl.errors import (
     ShapeError,
 )
 from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
-from inferl.methods.base import Method, Reading, method_named
+from inferl.methods.base import Method, Reading
+from inferl.methods.registry import method_named
 from inferl.methods.schedule import EvaluatorState, Schedule, uninterrupted
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.storage.storable import storable, verify_together
@@ -402,7 +403,7 @@ class Evaluator:
         >>> from inferl import TD, Transitions
         >>> coin = np.random.default_rng(1).integers(2, size=2000)
         >>> f"{Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).ess(0):.0f}"
-        '1936'
+        '1855'
         """
         targets = self._targets(target)
         solved = self.read(target).solved

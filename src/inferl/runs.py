@@ -24,6 +24,7 @@ from inferl.diagnostics import Report
 from inferl.errors import SettingError, TargetError
 from inferl.evaluator import Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
+from inferl.methods.base import Reading as MethodReading
 from inferl.sources.base import Source
 from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
 from inferl.storage.storable import storable
@@ -175,11 +176,15 @@ class Run:
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
         return Report(report.interval, report.checks, estimand | report.facts | self.facts)
 
-    def levels(self) -> Levels | None:
-        """Return the variance rate of blocks of 1, 2, 4, ... steps along the target; None if the method keeps none."""
+    def reading(self) -> MethodReading:
+        """Return what the evaluator's state says along the target."""
         along = self._along()
         rows = self.evaluator.algorithm.named_targets()[along] if isinstance(along, str) else along
-        solved = self.evaluator.read(rows).solved
+        return self.evaluator.read(rows)
+
+    def levels(self) -> Levels | None:
+        """Return the variance rate of blocks of 1, 2, 4, ... steps along the target; None if the method keeps none."""
+        solved = self.reading().solved
         return None if solved is None else solved.levels
 
     def keep(self, position: Any) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from checks import assert_same_bits
 from mdps import small_problem
 
 import inferl
@@ -29,6 +28,7 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.policies import Deterministic
+from inferl.testing import assert_same_bits
 
 PROBLEM = small_problem()
 BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(0.5, cap=0.1), n_replicas=4)

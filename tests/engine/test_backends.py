@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits, evaluated
 from mdps import small_problem
 
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
@@ -25,6 +24,7 @@ from inferl.engine.backend import Fold
 from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.step_sizes import Polynomial
+from inferl.testing import assert_same_bits, evaluated
 
 MISFIT = "do not fit together"
 BOTH = pytest.mark.parametrize("kernel", [native, reference], ids=["native", "reference"])

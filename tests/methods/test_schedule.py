@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
 from mdps import small_problem
 
 from inferl.algorithms import TD, Carry, Field, Linear
@@ -24,6 +23,7 @@ from inferl.methods import schedule as schedule
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.least_squares import LeastSquares
 from inferl.methods.step_sizes import Polynomial
+from inferl.testing import assert_same_bits
 
 PROBLEM = small_problem()
 BOOTSTRAP = OnlineBootstrap(Polynomial(0.5), n_replicas=4)

@@ -58,8 +58,9 @@ class Fold(Protocol):
     `iterate` and `average_offset` are (p, R): parameters down, the estimate and its replicas across; W is 1 in column
     0. `weight_sum` (T,) is the sum of the averaging weights before t. The weighted average of all iterates is
     iterate - average_offset / weight_sum, with the weight of t included: a summation by parts, so that sparse steps
-    average at the cost of their non-zeros. Returns the largest absolute parameter of each column after every tile of
-    rows: (tiles, R); for sparse steps, of the parameters that the tile touched.
+    average at the cost of their non-zeros. Returns the largest absolute parameter of each column for every tile of
+    rows, (tiles, R): at its edge, or, for sparse steps, of what the tile touched and when it was touched. It
+    only serves to see divergence.
     """
 
     def __call__(

@@ -1,30 +1,31 @@
 """Method: the protocol of everything that folds increments into a state and reads intervals off it.
 
 The evaluator, the schedule, reports, run files and the shell know this class and no method behind it. A new method is
-one file: a frozen dataclass that inherits from `Method`, its state, and one call of `register`. What most methods do
-not have (replicas, sums to merge) has a default here that refuses with a clear error.
+one file: a frozen dataclass that inherits from `Method`, its state, and one call of `registry.register`. What most
+methods do not have (replicas, sums to merge) has a default here that refuses with a clear error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
 
 from inferl.algorithms import Algorithm
 from inferl.data.arrays import Floats
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
 from inferl.data.transitions import Transitions
-from inferl.errors import SettingError
-from inferl.interval import Interval
+from inferl.errors import KindError, SettingError
+from inferl.interval import Interval, correlated_scores, normal
 
 if TYPE_CHECKING:
     from inferl.diagnostics import Check, Misfit
     from inferl.methods.least_squares import LeastSquaresReading
 
-__all__ = ["Method", "Reading", "method_named", "names", "register", "registered"]
+__all__ = ["Method", "NormalReading", "Reading"]
 
 
 class Reading(Protocol):
@@ -59,19 +60,45 @@ class Reading(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NormalReading:
+    """Estimates whose errors are taken to be normal; enough for a method that has no more to say."""
+
+    estimate: Floats  # (k,)
+    standard_error: Floats  # (k,)
+    df: float
+    n: int
+    correlation: Floats | None = None  # (k, k) of the errors; None: one error, which all targets share
+    solved: None = None
+
+    def scores(self) -> Floats:
+        """Draw errors of all targets at once, in standard errors (m, k)."""
+        return correlated_scores((self._correlation,))
+
+    def covariance(self) -> Floats:
+        """Covariance matrix (k, k) of the estimates."""
+        return np.asarray(self._correlation * np.outer(self.standard_error, self.standard_error))
+
+    @property
+    def _correlation(self) -> Floats:
+        k = len(self.estimate)
+        return np.ones((k, k)) if self.correlation is None else self.correlation
+
+
 class Method:
     """Base of all methods; their settings are frozen dataclasses, their states anything that can be stored.
 
-    A method must have `init`, `advance`, `read` and `interval`. States are made of dataclasses, which `stores` names,
+    A method must have `init`, `advance` and `read`. States are made of dataclasses, which `stores` names,
     so that a checkpoint may contain them.
 
     >>> from inferl import LeastSquares
-    >>> isinstance(LeastSquares(), Method), names()
-    (True, ['least-squares', 'bootstrap'])
+    >>> isinstance(LeastSquares(), Method), LeastSquares.kinds
+    (True, ('normal',))
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("normal",)  # of pointwise intervals; the first is the default
     stores: ClassVar[tuple[type, ...]] = ()  # classes of its settings and states, itself included
+    solves: ClassVar[bool] = True  # whether equations that no recursion leads to can be solved, as of DoublyRobust
     whole: ClassVar[bool] = False  # whether the auxiliary parameters can be asked for, too
 
     # Folding.
@@ -122,8 +149,18 @@ class Method:
         return self.read(algorithm, state, rows).estimate
 
     def interval(self, reading: Any, level: float, kind: str | None = None) -> Interval:
-        """Turn a reading into intervals."""
-        raise NotImplementedError
+        """Turn a reading into intervals: by default Student's, with the standard error of the reading."""
+        kind = self.one_of_kinds(kind)
+        error, df = reading.standard_error, reading.df
+        lower, upper = normal(reading.estimate, error, level, df)
+        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, df=df)
+
+    def one_of_kinds(self, kind: str | None) -> str:
+        """Return the kind of interval that is asked for; refuse one that this method does not have."""
+        if kind is not None and kind not in self.kinds:
+            there = f"only {self.kinds[0]}" if len(self.kinds) == 1 else f"choose one of {', '.join(self.kinds)}"
+            raise KindError(f"{type(self).__name__} has no {kind!r} interval; {there}, 'anytime' or 'simultaneous'")
+        return kind or self.kinds[0]
 
     def checks(self, algorithm: Algorithm, state: Any, reading: Any, interval: Interval) -> Sequence[Check]:
         """Make the checks that belong to this method; those of the data and of the target are made for all."""
@@ -166,54 +203,3 @@ class Method:
     def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> Method:
         """Build the method from the options of the shell."""
         return cls()
-
-
-# The registry: which methods the shell offers, and which classes a file may contain.
-
-_REGISTERED: dict[str, str | type[Method]] = {
-    "least-squares": "inferl.methods.least_squares:LeastSquares",
-    "bootstrap": "inferl.methods.bootstrap:OnlineBootstrap",
-}
-_GROUP = "inferl.methods"  # entry points of other packages
-
-M = TypeVar("M", bound=type[Method])
-
-
-def register(name: str) -> Callable[[M], M]:
-    """Make a method known by its name: to the shell, and to whoever reads a file that holds its state.
-
-    A package may instead name the class in its entry points, group ``inferl.methods``.
-    """
-
-    def registering(cls: M) -> M:
-        if _REGISTERED.get(name, cls) is not cls:
-            raise SettingError(f"there is a method {name!r} already")
-        _REGISTERED[name] = cls
-        return cls
-
-    return registering
-
-
-def names() -> list[str]:
-    """Names of all methods, those of installed packages included."""
-    return list(dict.fromkeys([*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))]))
-
-
-def method_named(name: str) -> type[Method]:
-    """Return the class of this name."""
-    if name not in _REGISTERED:
-        found = [point.load() for point in entry_points(group=_GROUP) if point.name == name]
-        if not found:
-            raise SettingError(f"there is no method {name!r}; choose one of {', '.join(names())}")
-        _REGISTERED[name] = found[0]
-    home = _REGISTERED[name]
-    if isinstance(home, str):
-        module, _, cls = home.partition(":")
-        home = _REGISTERED[name] = getattr(import_module(module), cls)
-    assert isinstance(home, type)
-    return home
-
-
-def registered() -> list[type[Method]]:
-    """Return the classes of all methods."""
-    return [method_named(name) for name in names()]

@@ -27,7 +27,7 @@ from inferl.data.streams import TILE, Clock, Steps
 from inferl.diagnostics import Check, checks_of_scores
 from inferl.engine import Foldable
 from inferl.engine.multipliers import BlockClock, Multipliers
-from inferl.errors import CheckpointCorruptError, DivergenceError, KindError, PairingError, SettingError
+from inferl.errors import CheckpointCorruptError, DivergenceError, PairingError, SettingError
 from inferl.interval import Interval, basic, normal, percentile, quantile
 from inferl.methods.base import Method
 from inferl.methods.convergence import convergence, unequal_features
@@ -165,6 +165,7 @@ class OnlineBootstrap(Method):
     first_replica: int = 0
 
     kinds = ("percentile", "basic", "normal")
+    solves = False
     whole = True
 
     def __post_init__(self) -> None:
@@ -316,9 +317,7 @@ class OnlineBootstrap(Method):
 
     def interval(self, reading: BootstrapReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
-        kind = kind or "percentile"
-        if kind not in self.kinds:
-            raise KindError(f"OnlineBootstrap has no {kind!r} interval; choose one of {', '.join(self.kinds)}")
+        kind = self.one_of_kinds(kind)
         estimate, deviations, df, n, _ = reading
         with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
             spread = deviations.std(axis=0, ddof=1)
@@ -353,12 +352,11 @@ class OnlineBootstrap(Method):
             if state.n != states[0].n or not np.array_equal(state.iterate[:, 0], states[0].iterate[:, 0]):
                 raise SettingError("the shards have not seen the same stream: their estimates differ")
             expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
-        first = states[0]
-        joined = {
-            name: np.concatenate([getattr(first, name), *(getattr(state, name)[:, 1:] for state in states[1:])], axis=1)
-            for name in ("iterate", "average_offset")
-        }
-        return replace(self, n_replicas=expected.first_replica - self.first_replica), replace(first, **joined)
+        first, others = states[0], states[1:]
+        iterate = np.concatenate([first.iterate, *(state.iterate[:, 1:] for state in others)], axis=1)
+        offset = np.concatenate([first.average_offset, *(state.average_offset[:, 1:] for state in others)], axis=1)
+        whole = replace(self, n_replicas=expected.first_replica - self.first_replica)
+        return whole, replace(first, iterate=iterate, average_offset=offset)
 
     def subtract(self, other: Method, one: BootstrapReading, two: BootstrapReading) -> BootstrapReading:
         """Subtract replica by replica: what both streams' multipliers share falls out."""

@@ -26,8 +26,8 @@ from inferl.data.streams import TILE, Clock, Steps
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, dense
 from inferl.diagnostics import Check, Misfit, checks_of_scores
-from inferl.errors import CheckpointCorruptError, KindError, SettingError
-from inferl.interval import Interval, correlated_scores, normal
+from inferl.errors import CheckpointCorruptError, SettingError
+from inferl.interval import Interval, correlated_scores
 from inferl.methods.base import Method
 from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
 from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
@@ -151,8 +151,6 @@ class LeastSquares(Method):
     """
 
     blocks: str = "dyadic"
-
-    kinds = ("normal",)
 
     def __post_init__(self) -> None:
         if self.blocks not in ("dyadic", "episode", "none"):
@@ -295,17 +293,6 @@ class LeastSquares(Method):
             variance_ess=variance_ess,
             correlations=together,
         )
-
-    def interval(self, reading: LeastSquaresReading, level: float, kind: str | None = None) -> Interval:
-        """Turn a reading into intervals."""
-        kind = kind or "normal"
-        if kind not in self.kinds:
-            raise KindError(
-                f"LeastSquares has no {kind!r} interval, only {', '.join(self.kinds)}; OnlineBootstrap has replicas"
-            )
-        lower, upper = normal(reading.estimate, reading.standard_error, level, reading.df)
-        error, df = reading.standard_error, reading.df
-        return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, df=df)
 
     def checks(
         self, algorithm: Algorithm, state: LeastSquaresState, reading: LeastSquaresReading, interval: Interval

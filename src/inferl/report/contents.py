@@ -14,8 +14,7 @@ from inferl.data.ratios import RatioSummary
 from inferl.diagnostics import Check
 from inferl.errors import SettingError
 from inferl.interval import Interval
-from inferl.methods.bootstrap import OnlineBootstrap
-from inferl.methods.least_squares import LeastSquares
+from inferl.methods.base import Reading as MethodReading
 from inferl.report.charts import Chart, Curve, logarithmic, plain
 from inferl.report.text import QUESTIONS, Verdict, judged, light
 from inferl.runs import Reading, Run, difference
@@ -57,7 +56,7 @@ class Shown:
     differences: tuple[Answer, ...]  # of the other policies to the first
     checks: tuple[Check, ...]
     facts: dict[str, Any]
-    levels: Levels | None
+    reading: MethodReading
     ratios: RatioSummary
 
     @classmethod
@@ -74,9 +73,14 @@ class Shown:
             differences=() if apart is None else tuple(map(Answer.of, names[1:], apart)),
             checks=report.checks,
             facts={**report.facts, **facts},
-            levels=run.levels(),
+            reading=run.reading(),
             ratios=run.evaluator.with_pending().ratios,
         )
+
+    @property
+    def levels(self) -> Levels | None:
+        """Variance rates of blocks of growing length, if least squares is there to see them."""
+        return None if self.reading.solved is None else self.reading.solved.levels
 
     @property
     def verdict(self) -> Verdict:
@@ -149,7 +153,7 @@ class Shown:
         """Which blocks tell most."""
         assert self.levels is not None
         lengths = " and ".join(f"{n:.0f}" for n in sorted(set(self.levels.length[self.levels.main].tolist())))
-        if isinstance(self.run.evaluator.method, OnlineBootstrap):
+        if self.reading.solved is not self.reading:
             return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
         if self.unit == "episodes":
             return "The interval takes episodes to be independent of each other (ringed)."
@@ -158,8 +162,7 @@ class Shown:
     @property
     def unit(self) -> str:
         """What blocks are made of."""
-        method = self.run.evaluator.method
-        return "episodes" if isinstance(method, LeastSquares) and method.blocks == "episode" else "steps"
+        return "steps" if self.reading.solved is None else self.reading.solved.unit
 
     @property
     def tails(self) -> Chart | None:

@@ -20,7 +20,8 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
-from inferl.methods.base import Method, registered
+from inferl.methods.base import Method
+from inferl.methods.registry import registered
 from inferl.methods.schedule import EvaluatorState
 from inferl.variance.episodes import EpisodeSummary
 

@@ -1,0 +1,66 @@
+"""The registry of methods: which of them the shell offers, and which classes a file may contain.
+
+Classes are imported when they are asked for, so that ``inferl --help`` need not wait for NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, TypeVar
+
+from inferl.errors import SettingError
+
+if TYPE_CHECKING:
+    from inferl.methods.base import Method
+
+__all__ = ["method_named", "names", "register", "registered"]
+
+_REGISTERED: dict[str, str | type[Method]] = {
+    "least-squares": "inferl.methods.least_squares:LeastSquares",
+    "bootstrap": "inferl.methods.bootstrap:OnlineBootstrap",
+}
+_GROUP = "inferl.methods"  # entry points of other packages
+
+M = TypeVar("M", bound="type[Method]")
+
+
+def register(name: str) -> Callable[[M], M]:
+    """Make a method known by its name: to the shell, and to whoever reads a file that holds its state.
+
+    A package may instead name the class in its entry points, group ``inferl.methods``.
+    """
+
+    def registering(cls: M) -> M:
+        if _REGISTERED.get(name, cls) is not cls:
+            raise SettingError(f"there is a method {name!r} already")
+        _REGISTERED[name] = cls
+        return cls
+
+    return registering
+
+
+def names() -> list[str]:
+    """Names of all methods, those of installed packages included."""
+    return list(dict.fromkeys([*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))]))
+
+
+def method_named(name: str) -> type[Method]:
+    """Return the class of this name."""
+    if name not in _REGISTERED:
+        found = [point.load() for point in entry_points(group=_GROUP) if point.name == name]
+        if not found:
+            raise SettingError(f"there is no method {name!r}; choose one of {', '.join(names())}")
+        _REGISTERED[name] = found[0]
+    home = _REGISTERED[name]
+    if isinstance(home, str):
+        module, _, cls = home.partition(":")
+        home = _REGISTERED[name] = getattr(import_module(module), cls)
+    assert isinstance(home, type)
+    return home
+
+
+def registered() -> list[type[Method]]:
+    """Return the classes of all methods."""
+    return [method_named(name) for name in names()]
