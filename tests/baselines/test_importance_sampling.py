@@ -213,7 +213,7 @@ def test_light_weights_make_no_notes_and_heavy_ones_do() -> None:
 
 
 def test_a_rare_action_of_a_known_share_makes_no_note() -> None:
-    """A deterministic target: few episodes follow it, all with the same weight, and the mean is known well."""
+    """A deterministic target: few episodes follow it, all with the same weight, so the mean is precise."""
     ratios = np.where(np.arange(1000) % 20 == 0, 20.0, 0.0)
     zero = np.zeros(1000, np.int64)
     assert per_decision(inferl.Transitions(zero, ratios, zero, 0.0, ratios)).notes == ()
@@ -229,7 +229,7 @@ def test_wrong_ratios_are_noted() -> None:
 
 
 def test_weights_that_the_discount_outlives_do_not_matter() -> None:
-    """Episodes of 200 steps: their last weights are all next to 0, but no reward is read through them."""
+    """Episodes of 200 steps: their last weights are all close to 0, but no reward depends on them."""
     rng = np.random.default_rng(0)
     n = 200 * 300
     discounts = np.where(np.arange(n) % 200 == 199, 0.0, 0.5)

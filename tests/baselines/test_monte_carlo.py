@@ -106,7 +106,7 @@ def with_all_ends(discount: float) -> inferl.Transitions:
         [1.0, 5.0, 5.0, 3.0, 7.0, 9.0],
         [2, 1, 2, 2, 1, 1],
         [0, discount, discount, 0, discount, discount],
-        last=[True, False, True, True, False, False],  # row 2 is truncated, row 4 is left, row 5 is still open
+        last=[True, False, True, True, False, False],  # row 2 is truncated, row 4 has no end, row 5 is still open
         episode=[0, 1, 1, 2, 3, 4],
     )
 
@@ -138,7 +138,7 @@ def test_truncated_episodes_count_if_the_limit_ends_them() -> None:
 
 
 def test_the_discount_may_show_late() -> None:
-    """Whether the data are discounted is known at their end, and so is what truncated episodes count for."""
+    """Whether the data are discounted is known only at their end, and so is how truncated episodes count."""
     early = inferl.Transitions([0, 0], [1.0, 5.0], [0, 0], [1.0, 0.0], last=[True, True])
     late = inferl.Transitions([0, 0], [1.0, 1.0], [0, 0], [0.9, 0.0])
     assert monte_carlo([early]).estimate == 3.0
@@ -155,7 +155,7 @@ def test_few_truncations_make_a_smaller_note(cut_off: int, begins: str) -> None:
 
 
 def test_a_time_limit_makes_no_bias() -> None:
-    """The coin of the docstring, given up after 3 tosses: 1 + 1/2 + 1/4 tosses are expected."""
+    """The coin of the docstring, stopped after 3 tosses: the expected number is 1 + 1/2 + 1/4."""
     tosses = np.random.default_rng(0).geometric(0.5, size=5000)
     last = np.cumsum(np.minimum(tosses, 3)) - 1
     zero = np.zeros(last[-1] + 1, np.int64)
@@ -171,7 +171,7 @@ def test_without_any_end_there_is_nothing_to_say() -> None:
     source = inferl.sources.rollout(
         pendulum, lambda _: np.zeros(1), inferl.features.Scaled([-1, -1, -8], [1, 1, 8]), 0.9
     )
-    with pytest.raises(DataError, match=r"5 were cut off, .*time_limit='ends'.* Evaluator"):
+    with pytest.raises(DataError, match=r"5 were truncated, .*time_limit='ends'.* Evaluator"):
         monte_carlo(source.take(episodes=5))
 
 

@@ -111,7 +111,7 @@ def test_a_resample_is_what_the_evaluator_makes_of_its_rows(tabular: bool) -> No
         assert solution == pytest.approx(inferl.Evaluator(algorithm).update(resampled).estimate(everything), rel=1e-9)
 
 
-@pytest.mark.parametrize("unit", ["episode", "transition", 25])  # sums kept by unit, and rows that are weighed
+@pytest.mark.parametrize("unit", ["episode", "transition", 25])  # sums stored by unit, and weighted rows
 @pytest.mark.parametrize("algorithm", [inferl.TD(2), inferl.TDC(2), inferl.TD(2, trace=0.7)])
 def test_least_squares_without_resampling_is_least_squares(algorithm: Algorithm, unit: str | int) -> None:
     data = small_problem().sample(500, seed=6)
@@ -205,20 +205,20 @@ def test_resamples_that_say_nothing_of_a_target_are_noted() -> None:
     state = np.r_[np.zeros(50, np.int64), 1]
     data = Transitions(state, np.ones(51), state, 0.5, last=np.r_[np.zeros(50, bool), True])
     interval = offline_bootstrap(data, inferl.TD(2), inferl.LeastSquares(), 1, unit="transition")
-    assert "resamples say nothing of a target" in interval.notes[0]
+    assert "resamples do not identify a target" in interval.notes[0]
 
 
 def test_bad_input() -> None:
     data = small_problem().sample(100, seed=13)
     td, solve = inferl.TD(2), inferl.LeastSquares()
-    with pytest.raises(KindError, match="no 'anytime' interval"):
+    with pytest.raises(KindError, match="kind is 'anytime', which the offline bootstrap does not have"):
         offline_bootstrap(data, td, STEP, [1, 0], kind="anytime")
     with pytest.raises(LevelError):
         offline_bootstrap(data, td, STEP, [1, 0], level=95)
     with pytest.raises(SettingError, match="at least 2"):
         offline_bootstrap(data, td, STEP, [1, 0], n_resamples=1)
     for unit in ("patient", 0, -3, True, 2.5):
-        with pytest.raises(SettingError, match="there is no unit"):
+        with pytest.raises(SettingError, match=r"unit is .*; choose 'episode', 'transition' or the length of a block"):
             offline_bootstrap(data, td, STEP, [1, 0], unit=unit)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="no average"):
         offline_bootstrap(data, td, STEP, [1, 0], average="median")
@@ -241,7 +241,9 @@ def test_bad_input() -> None:
 @pytest.mark.parametrize("field", [True, False])
 def test_divergence_is_an_error(field: bool) -> None:
     rng = np.random.default_rng(14)
-    rows = np.r_[np.zeros(100), np.full(10, 60.0)]  # those that explode are few: the data in order survive them
+    rows = np.r_[
+        np.zeros(100), np.full(10, 60.0)
+    ]  # few rows make it diverge: the recursion on the data in order is stable
     phi = rows[:, None] * rng.normal(size=(110, 2))
     data = Transitions(phi, rng.normal(size=110), 0 * phi, 0.0)
     step = inferl.Constant(1e3, cap=None)

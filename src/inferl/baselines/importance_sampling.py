@@ -1,4 +1,4 @@
-"""Importance sampling: the value of one policy from the episodes of another, by the ratios of their probabilities."""
+"""Per-decision importance sampling: the value of one policy from the episodes of another."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from inferl.interval import Interval, check_level
 
 __all__ = ["per_decision", "weight_notes"]
 
-MIN_DECISIVE = 5  # episodes on which the variance of the weights must rest; a note below
-MAX_DEVIATION = 2.58  # standard errors by which the mean weight may differ from 1: one false alarm in 100
+MIN_DECISIVE = (
+    5  # kurtosis-based effective number of episodes behind the variance of the weights; below it there is a note
+)
+MAX_DEVIATION = 2.58  # largest distance of the mean weight from 1 in standard errors: one false alarm in 100
 
 
 def per_decision(
@@ -35,29 +37,31 @@ def per_decision(
 
         sum over t of (sum over episodes of d_t w_t r_t) / (sum over episodes of w_t)
 
-    where an episode that has ended keeps its last weight. It is biased and consistent, and varies less. Its standard
-    error is that of its influence function (delta method). Intervals are Student's, for independent episodes.
+    where an episode that has ended keeps its last weight. It is biased but consistent, and has a smaller variance.
+    Its standard error is that of its influence function (delta method). Intervals use Student's t, for independent
+    episodes.
 
-    Products of ratios have heavy tails. Often the large weights are missing from the data: the estimate is then too
-    near to 0, the interval too narrow, and the effective sample size looks better than it is. Two notes report it. They
-    read one weight per episode: the average of w_t with weights d_t - d_{t+1}, which is the last w_t if undiscounted.
+    Products of ratios have heavy tails. Often the large weights are missing from the data: then the estimate is too
+    close to 0, the interval is too narrow, and the effective sample size looks better than it is. Two notes report
+    this. They use one weight per episode: the average of w_t with weights d_t - d_{t+1}, which is the last w_t if
+    undiscounted.
 
     - ``ratio tails``: the variance of the weights rests on fewer than 5 episodes, by their kurtosis.
-    - ``mean ratio``: the mean weight differs by more than 2.58 standard errors from 1, which it is in expectation.
+    - ``mean ratio``: the mean weight differs by more than 2.58 standard errors from its expectation, 1.
 
-    Where tails are heavy, most intervals that miss carry a note, and so do many that do not. The absence of notes does
-    not prove that the interval covers.
+    With heavy tails, most intervals that miss the value have a note, and so do many that cover it. The absence of notes
+    does not prove coverage.
 
     Parameters
     ----------
     data
-        Transitions with ratios, or a source of them. With ``weighted=True`` four numbers per transition are kept in
-        memory, otherwise eight per episode.
+        Transitions with ratios, or a source of them. With ``weighted=True`` four numbers per transition are stored,
+        otherwise eight per episode.
     start
-        Features of a state: only episodes that begin there count. None: all do, and the value is that of the start's
-        distribution.
+        Features of a state: only episodes that begin there count. None: all do, and the estimand is the value of the
+        start distribution.
     level
-        Probability with which the interval holds the truth.
+        Confidence level of the interval.
     weighted
         Whether to normalise by the sum of the weights (WPDIS).
     time_limit
@@ -70,8 +74,8 @@ def per_decision(
 
     Examples
     --------
-    One step, two actions with rewards 0 and 1. The behaviour tosses a coin, the target takes the second action in 9 of
-    10 cases.
+    One step, two actions with rewards 0 and 1. The behaviour is uniform, the target takes the second action with
+    probability 0.9.
 
     >>> import inferl
     >>> from inferl.baselines import per_decision
@@ -99,7 +103,7 @@ def per_decision(
 
 
 def weight_notes(weights: Floats) -> tuple[str, ...]:
-    """Say what is suspicious about the weights of episodes, products of ratios with expectation 1.
+    """Notes on suspicious weights of episodes, which are products of ratios with expectation 1.
 
     >>> weight_notes(np.array([0.5, 1.5] * 50))
     ()
@@ -111,7 +115,7 @@ def weight_notes(weights: Floats) -> tuple[str, ...]:
     if n < 2:
         return ()
     notes = []
-    # Scaled by the largest, or its fourth power might overflow.
+    # Scaled by the largest, whose fourth power might overflow.
     largest = max(float(weights.max()), 1.0)
     deviation = (weights - weights.mean()) / largest
     variance, fourth = float((deviation**2).sum()), float((deviation**4).sum())
@@ -121,7 +125,7 @@ def weight_notes(weights: Floats) -> tuple[str, ...]:
         effective = float((weights / largest).sum() ** 2 / ((weights / largest) ** 2).sum())
         notes.append(
             f"ratio tails: the variance of the weights rests on about {variance_ess:.1f} of {n} episodes (effective "
-            f"sample size {effective:.0f}); few episodes carry the weight, and the interval may be far too narrow; use "
+            f"sample size {effective:.0f}); few episodes dominate, and the interval may be far too narrow; use "
             "DoublyRobust, a policy closer to the behaviour, or more data"
         )
     mean, error = float(weights.mean()), largest * np.sqrt(variance / (n - 1) / n)
@@ -140,9 +144,9 @@ def _self_normalised(episodes: Episodes, parts: list[Weighted]) -> tuple[float, 
     by_begin = np.argsort(episodes.begun)
     found = np.searchsorted(episodes.begun, steps.begun, sorter=by_begin)
     index = by_begin[np.minimum(found, len(by_begin) - 1)]  # of the step's episode
-    used = episodes.begun[index] == steps.begun  # steps of other episodes are left out
+    used = episodes.begun[index] == steps.begun  # steps of episodes that are left out
     steps, index = steps[used], index[used]
-    order = np.lexsort((steps.time, index))  # the order of sums, whatever the chunks were
+    order = np.lexsort((steps.time, index))  # sums must not depend on chunk borders
     steps, index = steps[order], index[order]
 
     horizon = int(episodes.length.max())
@@ -150,10 +154,10 @@ def _self_normalised(episodes: Episodes, parts: list[Weighted]) -> tuple[float, 
     weight = np.bincount(steps.time, steps.weight, minlength=horizon) + ended
     if (weight == 0).any():
         raise DataError(
-            f"all weights are 0 from step {int(np.argmin(weight > 0))} of the episodes on: none of them follows the "
+            f"all weights are 0 from step {int(np.argmin(weight > 0))} of the episodes on: none follows the "
             "target policy that far; collect more data, or use an Evaluator"
         )
     mean = np.bincount(steps.time, steps.reward, minlength=horizon) / weight
     influence = np.bincount(index, (steps.reward - steps.weight * mean[steps.time]) / weight[steps.time])
-    ahead = np.r_[np.cumsum((mean / weight)[::-1])[::-1], 0.0]  # over the steps that an ended episode does not have
+    ahead = np.r_[np.cumsum((mean / weight)[::-1])[::-1], 0.0]  # over the steps after the end of an episode
     return float(mean.sum()), len(episodes) * (influence - episodes.weight * ahead[episodes.length])

@@ -1,7 +1,7 @@
-"""Monte Carlo: the mean return of episodes with a Student's t interval. What people compare with first.
+"""Monte Carlo: the mean return of episodes with a Student's t interval.
 
-This file also collects the returns that `importance_sampling` uses: a stream goes in, in chunks of any size and with
-the episodes of several streams interleaved, and a record with one entry per episode comes out.
+`Collector` also computes the returns for `importance_sampling`: it reads a stream in chunks of any size, with the
+episodes of several streams interleaved, and returns a record with one entry per episode.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from inferl.interval import Interval, check_level, normal
 __all__ = ["Collector", "Episodes", "Weighted", "check_time_limit", "mean_interval", "monte_carlo"]
 
 TIME_LIMITS = (None, "ends", "cut")
-MAX_TRUNCATED = 0.01  # share of episodes that may be left out before the note says that the estimate is biased
-ON_POLICY = 1e-9  # ratios this near to 1 are rounding errors
+MAX_TRUNCATED = 0.01  # share of truncated episodes above which the note says that the estimate is biased
+ON_POLICY = 1e-9  # ratios this close to 1 are rounding errors
 
 
 def monte_carlo(
@@ -34,31 +34,30 @@ def monte_carlo(
 ) -> Interval:
     """Estimate the value of the start by the mean discounted return G = r_1 + g_1 r_2 + g_1 g_2 r_3 + ... of episodes.
 
-    The discounts are those of the transitions. Episodes are assumed to be independent: the interval is Student's.
-    The data must be on-policy; `per_decision` takes data with importance ratios. A few numbers per episode are kept in
-    memory.
+    The discounts are those of the transitions. Episodes are assumed to be independent: the interval uses Student's t.
+    The data must be on-policy; `per_decision` takes data with importance ratios. A few numbers per episode are stored.
 
-    An episode without an end in the data is left out, and a note says how many were. With parallel streams, short
-    episodes are more likely to have ended; collect whole episodes, or many per stream.
+    Episodes without an end in the data are left out, and a note gives their number. In parallel streams, short episodes
+    are more likely to have ended; collect whole episodes, or many per stream.
 
     Parameters
     ----------
     data
         Transitions, or a source of them.
     start
-        Features of a state: only episodes that begin there count. None: all do, and the value is that of the start's
-        distribution.
+        Features of a state: only episodes that begin there count. None: all do, and the estimand is the value of the
+        start distribution.
     level
-        Probability with which the interval holds the truth.
+        Confidence level of the interval.
     time_limit
-        What a truncated episode (`last` is set, the discount is not 0) stands for. ``"ends"``: the time limit belongs
-        to the task, the return up to it counts. ``"cut"``: the return beyond the limit is missing; the episode is left
+        How to treat a truncated episode (`last` is set, the discount is not 0). ``"ends"``: the time limit belongs to
+        the task, and the return up to it counts. ``"cut"``: the return beyond the limit is missing; the episode is left
         out, which favours episodes that end early, and a note says so. None: ``"ends"`` if the data are undiscounted
         (every discount is 0 or 1), ``"cut"`` otherwise.
 
     Examples
     --------
-    A coin is tossed until it shows heads, at a price of 1 a toss; two tosses are expected.
+    A coin is tossed until it shows heads, at a cost of 1 per toss; the expected number of tosses is 2.
 
     >>> import inferl
     >>> from inferl.baselines import monte_carlo
@@ -74,7 +73,7 @@ def monte_carlo(
         collector.add(chunk, start)
         if collector.off_policy:
             raise DataError(
-                "there are ratios other than 1, so the data are off-policy and their mean return is not the value of "
+                "some ratios are not 1: the data are off-policy, and their mean return does not estimate the value of "
                 "the target policy; use inferl.baselines.per_decision"
             )
     episodes, notes = collector.episodes(time_limit)
@@ -85,7 +84,7 @@ def monte_carlo(
 def mean_interval(
     estimate: float, influence: Floats, level: float, n: int, notes: tuple[str, ...], estimand: str
 ) -> Interval:
-    """Student's t interval around an estimate that is, but for a constant, the mean of independent terms."""
+    """Student's t interval for an estimate that is, up to a constant, the mean of independent terms."""
     episodes = len(influence)
     error = float(np.std(influence, ddof=1) / np.sqrt(episodes)) if episodes > 1 else np.inf
     df = float(episodes - 1)
@@ -94,23 +93,23 @@ def mean_interval(
 
 
 def check_time_limit(time_limit: str | None) -> None:
-    """Refuse a `time_limit` that does not exist."""
+    """Raise for an unknown `time_limit`."""
     if time_limit not in TIME_LIMITS:
         raise SettingError(f"time_limit is {time_limit!r}; choose 'ends', 'cut' or None")
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes(Rows):
-    """Episodes that were closed, in the order in which they were."""
+    """Ended episodes, in the order of their ends."""
 
-    begun: Integers  # (E,) number of the first transition among all; identifies the episode
+    begun: Integers  # (E,) number of the first transition in arrival order; identifies the episode
     closed: Integers  # (E,) number of the last one
     length: Integers  # (E,)
     total: Floats  # (E,) sum of d_t w_t r_t: the return, each reward weighted by discounts and ratios up to its step
     weight: Floats  # (E,) w_T, the product of all ratios
     average: Floats  # (E,) average of w_t with weights d_t - d_{t+1}; w_T if undiscounted; its expectation is 1
     truncated: Bools  # (E,) the discount at the end is not 0
-    counts: Bools  # (E,) began at the start that was asked for
+    counts: Bools  # (E,) whether it began at the requested start
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +124,13 @@ class Weighted(Rows):
 
 @dataclass(frozen=True, eq=False)
 class _Open(Rows):
-    """What is carried of an episode under way; one row per stream."""
+    """The state of the open episode of each stream."""
 
     begun: Integers  # (S,) 0: none is open
     length: Integers  # (S,)
     total: Floats  # (S,)
     weight: Floats  # (S,)
-    average: Floats  # (S,) without the share of what is still discounted ahead
+    average: Floats  # (S,) without the weight beyond the latest step
     discount: Floats  # (S,) product of the discounts so far
     counts: Bools  # (S,)
 
@@ -147,22 +146,22 @@ class _Open(Rows):
 
 @dataclass(eq=False)
 class Collector:
-    """Folds chunks of transitions into episodes; how the stream was cut into chunks makes no difference, to the bit."""
+    """Accumulates chunks of transitions into episodes; the result does not depend on chunk borders, bit for bit."""
 
     keep_steps: bool = False
     streams: Streams = field(default_factory=Streams)
     off_policy: bool = False  # a ratio was not 1
     discounted: bool = False  # a discount was neither 0 nor 1
-    limited: bool = False  # an episode ended by a time limit that belongs to the task
-    unfinished: int = 0  # episodes that were left without `last` when the next one of their stream began
+    limited: bool = False  # a time limit that belongs to the task ended an episode
+    unfinished: int = 0  # episodes without `last` when the next one of their stream began
     steps: list[Weighted] = field(default_factory=list)
     _closed: list[Episodes] = field(default_factory=list)
     _open: _Open = field(default_factory=lambda: _Open.fresh(np.zeros(0, np.int64), np.zeros(0, np.bool_)))
 
     def add(self, chunk: Transitions, start: ArrayLike | None = None) -> None:
-        """Take a chunk in; episodes count if they begin at the start."""
+        """Add a chunk; only episodes that begin at the start count."""
         if chunk.ratios.ndim != 1:
-            raise ShapeError(f"there are {chunk.ratios.shape[1]} columns of ratios; choose one with with_ratios")
+            raise ShapeError(f"there are {chunk.ratios.shape[1]} columns of ratios; select one with with_ratios")
         counts = _begins(chunk, start)
         if len(chunk) == 0:
             return
@@ -173,7 +172,7 @@ class Collector:
         more = len(self.streams) - len(self._open)
         now = _Open.join([self._open, _Open.fresh(np.zeros(more, np.int64), np.zeros(more, np.bool_))])
 
-        # Segments: the rows that an episode has in this chunk. Those of one stream stand behind each other.
+        # Segments: the rows of an episode in this chunk. Those of one stream are contiguous.
         order = np.argsort(placed.clock.slot, kind="stable")
         slot, opens = placed.clock.slot[order], placed.first[order]
         other_stream = np.r_[True, slot[1:] != slot[:-1]]
@@ -193,13 +192,13 @@ class Collector:
         self.unfinished += int(abandoned.sum()) + int((~ends & ~trails & after.counts).sum())
         self._close(after[np.flatnonzero(ends)], placed.clock.step[final[ends]], chunk.discounts[final[ends]] != 0)
 
-        # The latest segment of a stream is carried on, unless it ended.
+        # The latest segment of a stream stays open, unless it ended.
         index = np.arange(len(now))
         index[segment_slot[trails]] = len(now) + np.flatnonzero(trails)
         self._open = _Open.join([now, replace(after, begun=np.where(ends, 0, after.begun))])[index]
 
     def episodes(self, time_limit: str | None) -> tuple[Episodes, tuple[str, ...]]:
-        """Return the episodes that have a return, with notes on those that have none."""
+        """Return the episodes that have a return, with notes on the others."""
         every = self.closed()
         unfinished = self.unfinished + int(((self._open.begun > 0) & self._open.counts).sum())
         ends = self._ends(time_limit)
@@ -207,8 +206,8 @@ class Collector:
         cut = len(every) - len(used)
         if len(used) == 0:
             raise DataError(
-                f"no episode has a return: {cut} were cut off, {unfinished} have no end in the data, none terminated; "
-                + "collect whole episodes"
+                f"no episode has a return: {cut} were truncated, {unfinished} have no end in the data, none terminated"
+                + "; collect whole episodes"
                 + (", count the returns up to the time limit with time_limit='ends'" if cut else "")
                 + ", or use an Evaluator, which needs no ends"
             )
@@ -218,7 +217,7 @@ class Collector:
             biased = "the estimate is" if share > MAX_TRUNCATED else "the estimate may be"
             notes.append(
                 f"{'truncation' if share > MAX_TRUNCATED else 'left out'}: {cut} of {len(every)} episodes "
-                f"({share:.1%}) were cut off and have no return; {biased} biased towards episodes that end early; "
+                f"({share:.1%}) were truncated and have no return; {biased} biased towards episodes that end early; "
                 "use time_limit='ends' for the return up to the time limit, or an Evaluator, which needs no ends"
             )
         if unfinished:
@@ -226,12 +225,12 @@ class Collector:
         return used, tuple(notes)
 
     def estimand(self, time_limit: str | None) -> str:
-        """Say what the mean of the returns estimates, in the words of an evaluator."""
+        """The estimand of the mean return, named as by an evaluator."""
         counted = self._ends(time_limit) and bool(self.closed().truncated.any())
         return value_of_starts(self.limited or counted, not self.discounted)
 
     def closed(self) -> Episodes:
-        """Return the closed episodes that began at the start, truncated ones included."""
+        """Return the ended episodes that began at the start, including truncated ones."""
         if not self._closed:
             none, zero, no = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
             return Episodes(none, none, none, zero, zero, zero, no, no)
@@ -259,9 +258,9 @@ class Collector:
             )
 
     def _advance(self, rows: Transitions, order: Integers, before: _Open, begin: Integers, stop: Integers) -> _Open:
-        """Add to each episode its rows order[begin:stop], one after the other.
+        """Add to each episode its rows order[begin:stop], one by one.
 
-        Segments of similar length (within a factor of 2) are padded to one matrix and accumulated together.
+        Segments of similar length (within a factor of 2) are padded to one matrix and processed together.
         """
         length = stop - begin
         group = np.frexp(length)[1]
@@ -286,18 +285,18 @@ class Collector:
             row = int(np.flatnonzero(~(np.isfinite(total) & np.isfinite(average)))[0])
             raise DataError(
                 f"the product of the ratios overflows in the episode that begins at transition {before.begun[row]}; "
-                "are these ratios of probabilities?"
+                "check that they are ratios of probabilities"
             )
         return _Open(before.begun, before.length + length, total, weight, average, discount, before.counts)
 
 
-def _running(operation: np.ufunc, first: Floats, rest: Floats) -> Floats:
+def _running(operation: np.ufunc, first: Floats, values: Floats) -> Floats:
     """Accumulate along rows that begin with `first`, strictly from left to right."""
-    return np.asarray(operation.accumulate(np.concatenate([first[:, None], rest], axis=1), axis=1))
+    return np.asarray(operation.accumulate(np.concatenate([first[:, None], values], axis=1), axis=1))
 
 
 def _begins(chunk: Transitions, start: ArrayLike | None) -> Bools:
-    """Say which rows have the features of the start."""
+    """Which rows have the features of the start, (T,)."""
     if start is None:
         return np.ones(len(chunk), np.bool_)
     wanted = np.asarray(start)

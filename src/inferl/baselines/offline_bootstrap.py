@@ -1,6 +1,6 @@
-"""Offline bootstrap: keep the data, resample them, run the estimator on every resample. What Algorithm 1 replaces.
+"""The offline bootstrap, which Algorithm 1 replaces: store the data, resample them, run the estimator on each resample.
 
-What is resampled are the increments: a transition keeps the trace, or the n rewards, that it had in the data.
+Increments are resampled: a transition keeps the trace, or the n rewards, that it had in the data.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ def offline_bootstrap(
     kind: str = "percentile",
     seed: int = 0,
 ) -> Interval:
-    """Resample as many units as there are, B times, and run the same estimator on each resample.
+    """Resample units with replacement B times, and run the same estimator on each resample.
 
     Parameters
     ----------
     data
-        Transitions, or a source of them; all are kept in memory.
+        Transitions, or a source of them; all are stored in memory.
     algorithm
-        What a transition adds to the equation of the value: `TD`, `GTD2`, ...
+        The algorithm that computes increments: `TD`, `GTD2`, ...
     estimator
         A step size: the averaged recursion, row 0 of `OnlineBootstrap`. Or `LeastSquares`: the solution of the sums.
     target
         As for `Evaluator.interval`: the number of a state, a vector of features, or a matrix with k of them.
     unit
-        ``"episode"``, ``"transition"``, or a number: blocks of so many consecutive steps of a stream. Units must be
-        nearly independent of each other; an episode that is still open at the end is one too.
+        ``"episode"``, ``"transition"``, or a number: blocks of that many consecutive steps of a stream. Units must be
+        nearly independent of each other; an episode that is open at the end of the data is a unit too.
     n_resamples
         B.
     average
         Weights of the iterates in the average, as for `OnlineBootstrap`.
     level
-        Probability with which the interval holds the truth.
+        Confidence level of the interval.
     kind
         ``"percentile"``, ``"basic"`` or ``"normal"``.
     seed
-        Of the draws; resample b is the same whatever B is.
+        Seed of the draws; resample b does not depend on B.
 
     Examples
     --------
-    A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:
+    A fair coin pays 1 or 0 at every step, for ever, at a discount of 0.9; its value is 5:
 
     >>> import inferl
     >>> coin = np.random.default_rng(0).integers(2, size=3000)
@@ -81,13 +81,15 @@ def offline_bootstrap(
     """
     check_level(level)
     if kind not in KINDS:
-        raise KindError(f"the offline bootstrap has no {kind!r} interval; choose one of {', '.join(KINDS)}")
+        raise KindError(
+            f"kind is {kind!r}, which the offline bootstrap does not have; choose one of {', '.join(KINDS)}"
+        )
     if n_resamples < 2:
-        raise SettingError(f"n_resamples is {n_resamples}; a spread needs at least 2")
+        raise SettingError(f"n_resamples is {n_resamples}; a standard error needs at least 2")
     increments, clock, n, tabular = _increments(data, algorithm)
     units = Units.of(clock, unit)
     if len(units) < 2:
-        raise DataError(f"there is only one unit to resample, of kind {unit!r}; take shorter ones, or more data")
+        raise DataError(f"there is only one unit to resample, of kind {unit!r}; use shorter units, or more data")
     if not algorithm.recursive:
         raise SettingError(f"{algorithm} cannot be resampled; compare it with monte_carlo or per_decision")
     targets, single, _ = as_targets(target, algorithm, tabular, whole=callable(estimator))
@@ -97,7 +99,7 @@ def offline_bootstrap(
         return lambda k: generator.integers(len(units), size=k)
 
     notes: tuple[str, ...] = ()
-    if not callable(estimator):  # a step size is
+    if not callable(estimator):  # LeastSquares; a step size is callable
         if not algorithm.affine:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; give a step size")
         drawn = (np.bincount(draw(b)(len(units)), minlength=len(units)) for b in range(n_resamples))
@@ -106,15 +108,15 @@ def offline_bootstrap(
         (estimate, *others), (_, *lost) = zip(*solutions(form, units, chain(all_once, drawn), targets), strict=True)
         values = np.array(others)
         if any(lost):
-            notes = (f"identification: {sum(lost)} of {n_resamples} resamples say nothing of a target",)
+            notes = (f"identification: {sum(lost)} of {n_resamples} resamples do not identify a target",)
     else:
         method = OnlineBootstrap(estimator, 2, average=average, companion=False)
         targets = algorithm.pad(targets)
         whole = method.fold(method.at_zero(algorithm.n_parameters), increments, clock)
         estimate = method.look(whole, targets).estimate
-        # Drawn twice, once to know how long resamples are: keeping all draws would take more room than the data do.
-        known = len(units.order) if (units.length == units.length[0]).all() else None
-        lengths = np.array([known or int(units.length[draw(b)(len(units))].sum()) for b in range(n_resamples)])
+        # Drawn twice, once for the lengths of the resamples: storing all draws would take more memory than the data.
+        common = len(units.order) if (units.length == units.length[0]).all() else None
+        lengths = np.array([common or int(units.length[draw(b)(len(units))].sum()) for b in range(n_resamples)])
         resamples = [Resample(units, draw(b)) for b in range(n_resamples)]
         values = replay(increments, resamples, lengths, method, algorithm.n_parameters) @ targets.T
     deviations = values - estimate
@@ -130,7 +132,7 @@ def offline_bootstrap(
 def _increments(
     data: Transitions | Increments | Iterable[Transitions], algorithm: Algorithm
 ) -> tuple[Foldable, Clock, int, bool]:
-    """Turn data into increments and their places in time, with the number of rows and whether they are of a table."""
+    """Convert data to increments and their positions in time; return also the number of rows and whether tabular."""
     streams, carry = Streams(), Carry()
     increments: list[Foldable] = []
     clocks: list[Clock] = []
@@ -143,5 +145,7 @@ def _increments(
         increments.append(made)
         clocks.append(clock)
     if len(kinds) != 1:
-        raise ShapeError("there are no data" if not kinds else "features are numbers in some chunks, vectors in others")
+        raise ShapeError(
+            "there are no data" if not kinds else "features are numbers in some chunks, vectors in others; use one kind"
+        )
     return type(increments[0]).join(increments), Clock.join(clocks), streams.n, kinds.pop()  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Replay: the averaged recursion on many resamples of the same data.
 
-Each resample walks along its own rows, by `Backend.walk`. Nothing can be shared, for at any moment each of them looks
-at another row. (That all look at the same row is the online trick.)
+Each resample processes its own rows, by `Backend.walk`. Nothing can be shared, because at any step each resample is at
+a different row. (The online bootstrap is fast because all replicas are at the same row.)
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from inferl.methods.bootstrap import OnlineBootstrap
 
 __all__ = ["Draw", "Resample", "Units", "replay"]
 
-WINDOW = 2**20  # row numbers that are looked up at once
+WINDOW = 2**20  # row numbers that are computed at once
 
 Draw = Callable[[int], Integers]  # k -> the next k units
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is resampled as a whole: episodes, blocks of a stream, or single transitions.
+    """The units of resampling: episodes, blocks of a stream, or single transitions.
 
     >>> episodes = Units(order=np.array([0, 1, 2, 3, 4]), start=np.array([0, 3]), length=np.array([3, 2]))
     >>> episodes.rows(np.array([1, 1, 0]))
@@ -36,16 +36,16 @@ class Units:
     """
 
     order: Integers  # (T,) rows, unit by unit
-    start: Integers  # (E,) place in `order` of a unit's first row
+    start: Integers  # (E,) index in `order` of the first row of a unit
     length: Integers  # (E,)
 
     @classmethod
     def of(cls, clock: Clock, unit: str | int) -> Units:
-        """Find the units of rows with their place in time; those of one stream stand in its order."""
+        """Find the units of rows from their positions in time; units of one stream are in its order."""
         if unit == "transition":
             return cls(np.arange(len(clock)), np.arange(len(clock)), np.ones(len(clock), np.int64))
         if unit != "episode" and not (isinstance(unit, int) and not isinstance(unit, bool) and unit > 0):
-            raise SettingError(f"there is no unit {unit!r}; choose 'episode', 'transition' or the length of a block")
+            raise SettingError(f"unit is {unit!r}; choose 'episode', 'transition' or the length of a block")
         number = clock.episode if isinstance(unit, str) else (clock.count - 1) // unit
         order = np.lexsort((number, clock.slot))
         slot, number = clock.slot[order], number[order]
@@ -56,7 +56,7 @@ class Units:
         return len(self.start)
 
     def rows(self, drawn: Integers) -> Integers:
-        """List the rows of some units, one unit after the other."""
+        """Rows of some units, unit by unit."""
         if len(self) == len(self.order):
             return self.order[drawn]
         length = self.length[drawn]
@@ -66,7 +66,7 @@ class Units:
 
 
 class Resample:
-    """As many units as there are, drawn one after the other; their rows are handed out a few at a time."""
+    """One resample: as many units as in the data, drawn one by one; their rows are returned a few at a time."""
 
     def __init__(self, units: Units, draw: Draw) -> None:
         self.units, self.draw = units, draw
@@ -74,13 +74,13 @@ class Resample:
         self.rows = np.zeros(0, np.int64)
 
     def take(self, n: int) -> Integers:
-        """Return the next n rows, or what is left."""
+        """Return the next n rows, or the remaining ones."""
         while len(self.rows) < n and self.left:
             k = min(self.left, 1 + (n - len(self.rows)) * len(self.units) // len(self.units.order))
             self.left -= k
             self.rows = np.concatenate([self.rows, self.units.rows(self.draw(k))])
-        taken, self.rows = self.rows[:n], self.rows[n:]
-        return taken
+        head, self.rows = self.rows[:n], self.rows[n:]
+        return head
 
 
 def replay(
@@ -105,20 +105,20 @@ def replay(
 
 
 def _windows(resamples: Sequence[Resample], longest: int) -> Iterator[tuple[int, Integers]]:
-    """Look up the rows (B, window) of all resamples for one window of steps after the other; 0 beyond their ends."""
+    """Yield the rows (B, window) of all resamples, window by window; 0 beyond their ends."""
     window = max(WINDOW // len(resamples), 1)
     for start in range(0, longest, window):
         rows = np.zeros((len(resamples), min(window, longest - start)), np.int64)
         for own, resample in zip(rows, resamples, strict=True):
-            taken = resample.take(len(own))
-            own[: len(taken)] = taken
+            drawn = resample.take(len(own))
+            own[: len(drawn)] = drawn
         yield start, rows
 
 
 def _replay_field(
     increments: FieldIncrements, resamples: Sequence[Resample], lengths: Integers, method: OnlineBootstrap, p: int
 ) -> Floats:
-    """Walk one resample after the other: the user's function takes one transition at a time."""
+    """Run one resample at a time: the user's function takes one transition."""
     theta, average_offset = np.zeros((len(resamples), p, 1)), np.zeros((len(resamples), p, 1))
     for b, length in enumerate(lengths.tolist()):
         steps, none = np.arange(length), np.zeros(length, np.int64)

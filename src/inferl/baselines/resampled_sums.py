@@ -1,6 +1,6 @@
-"""Resampled sums: the solution of least squares on many resamples of the same data.
+"""Resampled sums: least-squares solutions on many resamples of the same data.
 
-The equation of a resample is a sum over units, each as often as it was drawn; no row is looked at twice.
+The equation of a resample is a sum over units, weighted by how often each was drawn, so rows need not be repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferl.methods.linear_system import Coordinates, Factored
 
 __all__ = ["solutions"]
 
-MOST_HELD = 2**23  # numbers that sums over units, or over resamples, may take
+MOST_HELD = 2**23  # largest number of floats stored for sums over units, or over resamples
 
 Sums = Callable[[Floats], Floats]  # counts (G, E) of the units in G resamples -> their [A b] (G, p, p + 1)
 
@@ -27,7 +27,7 @@ Sums = Callable[[Floats], Floats]  # counts (G, E) of the units in G resamples -
 def solutions(
     form: Increments, units: Units, counts: Iterable[Integers], targets: Floats
 ) -> Iterator[tuple[Floats, bool]]:
-    """Solve, for each set of counts (E,) of the units, along targets (k,); and say whether one is not identified."""
+    """Yield, for each set of counts (E,) of the units, the targets' values (k,) and whether one is not identified."""
     coordinates = Coordinates.none_of(form.n_parameters).including(form)
     inside, missing = coordinates.targets(targets)
     x = coordinates.relabelled(form)
@@ -40,7 +40,7 @@ def solutions(
 
 
 def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator[tuple[Floats, float]]:
-    """Sum [A b] over units, each as often as it was drawn, and count the rows; some resamples at once."""
+    """Sum [A b] over units, weighted by their counts, and count the rows; several resamples at once."""
     p = x.n_parameters
     unit = np.empty(len(x), np.int64)  # of each row
     unit[units.order] = np.repeat(np.arange(len(units)), units.length)
@@ -48,9 +48,9 @@ def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator
         sums = _of_entries(x.u, x.v, x.c, unit, len(units))
     else:
         u, right = dense(x.u), np.concatenate([dense(x.v), x.c[..., None]], axis=2)
-        # The sums of units are worth keeping if they are much fewer than the rows.
-        kept = 4 * len(units) <= len(x) and len(units) * p * (p + 1) <= MOST_HELD
-        sums = (_of_units if kept else _of_rows)(u, right, unit, units)
+        # Storing the sums of units pays off if they are much fewer than the rows.
+        stored = 4 * len(units) <= len(x) and len(units) * p * (p + 1) <= MOST_HELD
+        sums = (_of_units if stored else _of_rows)(u, right, unit, units)
     counts, some = iter(counts), max(MOST_HELD // (p * (p + 1)), 1)
     while batch := list(islice(counts, min(some, 64))):
         often = np.array(batch, dtype=np.float64)
@@ -58,16 +58,16 @@ def _summed(x: Increments, units: Units, counts: Iterable[Integers]) -> Iterator
 
 
 def _of_entries(u: Sparse, v: Sparse, c: Floats, unit: Integers, n_units: int) -> Sums:
-    """Add up unit by unit what falls on the same entry of [A b]; resamples are then one sparse product."""
+    """Sum the contributions to each entry of [A b] by unit; a batch of resamples is then one sparse product."""
     from scipy.sparse import csr_array
 
     p = u.size
     right = np.concatenate([v.index, np.full((*c.shape, 1), p)], axis=2)
-    place = (u.index[..., :, None] * (p + 1) + right[..., None, :]).reshape(len(unit), -1)
+    entry = (u.index[..., :, None] * (p + 1) + right[..., None, :]).reshape(len(unit), -1)
     factor = np.concatenate([v.value, c[..., None]], axis=2)
     value = (u.value[..., :, None] * factor[..., None, :]).reshape(len(unit), -1)
-    entries, row = np.unique(place, return_inverse=True)
-    column = np.repeat(unit, place.shape[1])
+    entries, row = np.unique(entry, return_inverse=True)
+    column = np.repeat(unit, entry.shape[1])
     of_units = csr_array((value.ravel(), (row.ravel(), column)), shape=(len(entries), n_units))
 
     def sums(often: Floats) -> Floats:
@@ -79,7 +79,7 @@ def _of_entries(u: Sparse, v: Sparse, c: Floats, unit: Integers, n_units: int) -
 
 
 def _of_units(u: Floats, right: Floats, unit: Integers, units: Units) -> Sums:
-    """Keep [A b] of every unit; resamples are then one matrix product."""
+    """Store [A b] of every unit; a batch of resamples is then one matrix product."""
     p = u.shape[2]
     held = np.empty((len(units), p, p + 1))
     for e, (start, length) in enumerate(zip(units.start.tolist(), units.length.tolist(), strict=True)):
@@ -89,7 +89,7 @@ def _of_units(u: Floats, right: Floats, unit: Integers, units: Units) -> Sums:
 
 
 def _of_rows(u: Floats, right: Floats, unit: Integers, units: Units) -> Sums:
-    """Weigh every row by how often its unit was drawn; one matrix product a resample."""
+    """Weight every row by the count of its unit; one matrix product per resample."""
     p = u.shape[2]
     flat, columns = u.reshape(-1, p), right.reshape(-1, p + 1)
     row_unit = np.repeat(unit, u.shape[1])

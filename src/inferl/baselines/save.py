@@ -1,4 +1,4 @@
-"""SAVE (Shi et al. 2021) without sieve: action values by LSTD-Q on stored data, with a sandwich variance."""
+"""SAVE (Shi et al. 2021) without a sieve: action values by LSTD-Q on stored data, with a sandwich variance."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     target
         U of a state, (d,), or a matrix with k of them.
     level
-        Probability with which the interval holds the truth.
+        Confidence level of the interval.
 
     Examples
     --------
-    A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:
+    A fair coin pays 1 or 0 at every step, for ever, at a discount of 0.9; its value is 5:
 
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
     >>> one = np.ones((2000, 1))
@@ -46,7 +46,7 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     if data.tabular:
         raise ShapeError("features are row numbers of a table; give vectors psi(s, a) and their means U(s')")
     if data.ratios.ndim != 1 or (data.ratios != 1).any():
-        raise DataError("SAVE takes the target policy from next_features, averaged over its actions: leave ratios out")
+        raise DataError("ratios are not all 1; SAVE reads the target policy from next_features, so leave ratios out")
     targets = np.atleast_2d(np.asarray(target, dtype=np.float64))
     psi, n = data.features, len(data)
     if targets.ndim != 2 or targets.shape[1] != psi.shape[1]:
@@ -61,6 +61,6 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     spread = np.where(lost, np.inf, spread)
     estimate = targets @ beta
     lower, upper = normal(estimate, spread, level)
-    notes = ("identification: the data say nothing of a part of the target",) if lost.any() else ()
+    notes = ("identification: the data do not identify a part of the target",) if lost.any() else ()
     interval = Interval(estimate, lower, upper, level, "normal", spread, n, notes)
     return interval.only() if np.ndim(target) == 1 else interval
