@@ -1,4 +1,4 @@
-"""Answers that were wrong while every check was green: each is right now, or a check says why not."""
+"""Former errors that no check reported: each interval is correct now, or a check fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferl.errors import DataError, SettingError
 from inferl.features import Function, WithIntercept
 from inferl.sources import rollout
 
-SURE = 0.9999  # of a seeded interval that must hold: one false alarm in 10,000 changes of the code
+SURE = 0.9999  # level of a seeded interval that must cover: one false alarm in 10,000 changes of the code
 
 
 def failed(report: Report) -> set[str]:
@@ -60,7 +60,7 @@ def clinic(n: int, seed: int) -> tuple[Floats, Transitions, float]:
 
 
 def test_features_without_an_intercept() -> None:
-    """A4: off by 49 standard errors, with every check green."""
+    """A4: the error was 49 standard errors, and every check passed."""
     _, data, exact = clinic(2000, 1)
     evaluator = Evaluator(DoublyRobust(1)).update(data)
     assert exact in evaluator.interval(level=SURE)
@@ -85,7 +85,7 @@ def test_features_that_cannot_express_the_value() -> None:
 
 
 def test_the_default_target_of_a_log_is_the_population() -> None:
-    """A7: a one-step log; half of the width comes from which people happened to be in it."""
+    """A7: a one-step log; half of the width comes from the sampling of people."""
     held = 0
     for seed in range(200):
         rng = np.random.default_rng([7, seed])
@@ -117,7 +117,7 @@ def taxi() -> tuple[FiniteMDP, Floats, float]:
 
 
 def test_starts_that_are_drawn_vary() -> None:
-    """A14: Taxi under its best policy; nothing varies but the start. It was covered in 0 of 40 runs."""
+    """A14: Taxi under its optimal policy; only the start varies. The coverage was 0 of 40 runs."""
     lake, policy, exact = taxi()
     held = different = 0
     for seed in range(40):
@@ -135,7 +135,7 @@ def test_starts_that_are_drawn_vary() -> None:
 
 
 def test_cartpole_with_linear_features() -> None:
-    """A15: 0 of 9 intervals held. A leaning policy; 34.26 is the mean of a million episodes."""
+    """A15: 0 of 9 intervals covered. A leaning policy; 34.26 is the mean of a million episodes."""
     env = gymnasium.make("CartPole-v1")
     features = WithIntercept(Function(lambda observations: np.asarray(observations, float), 4))
     source = rollout(env, lambda observation: int(observation[2] > 0), features, discount=0.99, seed=3)
@@ -150,7 +150,7 @@ def test_cartpole_with_linear_features() -> None:
 
 
 def test_returns_up_to_the_time_limit() -> None:
-    """A16: everybody counts a return up to the limit; the evaluator said 529 where 500 is the most."""
+    """A16: returns are counted up to the limit; the evaluator gave 529 where the maximum is 500."""
     env = gymnasium.make("CartPole-v1", max_episode_steps=60)
     features = WithIntercept(Function(lambda observations: np.asarray(observations, float), 4))
 
@@ -171,7 +171,7 @@ def test_returns_up_to_the_time_limit() -> None:
 
 
 def test_nonsense_is_refused() -> None:
-    """A18: equal streams, other discounts, booleans as discounts, and a sum of rewards that never ends."""
+    """A18: equal streams with different discounts, booleans as discounts, and an infinite sum of rewards."""
     rng = np.random.default_rng(0)
     zero, rewards, ends = np.zeros(400, int), rng.normal(size=400), np.arange(400) % 10 == 9
 

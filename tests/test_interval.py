@@ -79,9 +79,9 @@ def test_percentile_and_basic_are_quantiles_and_their_reflection(rows: tuple[Flo
 def test_one_more_draw_of_the_replicas_law_is_held_as_often_as_the_level_says(
     bounds: Callable[[Floats, Floats, float], tuple[Floats, Floats]], n_replicas: int, level: float
 ) -> None:
-    """Of B + 1 draws each may be the truth, and the others the replicas; all are equally likely."""
+    """Each of B + 1 draws may be the true value, with the others as replicas; all are equally likely."""
     draws = np.random.default_rng(0).exponential(size=n_replicas + 1)
-    sign = 1 if bounds is percentile else -1  # basic says of the truth what replicas say of the estimate
+    sign = 1 if bounds is percentile else -1  # basic: the true value deviates as the replicas do
     others = np.array([np.delete(draws, k) for k in range(len(draws))]).T  # (B, B + 1)
     lower, upper = bounds(np.zeros(len(draws)), sign * others, level)
     held = (lower < draws) & (draws < upper)
@@ -90,7 +90,7 @@ def test_one_more_draw_of_the_replicas_law_is_held_as_often_as_the_level_says(
 
 @pytest.mark.parametrize("n_replicas", [100, 200, 400])
 def test_between_two_replicas_the_uniform_law_is_held_as_often_as_the_level_says(n_replicas: int) -> None:
-    """The mean of the k-th of B uniform numbers is k / (B + 1), so means show the mean probability between bounds."""
+    """The mean of the k-th of B uniform numbers is k / (B + 1), so the mean of the bounds is the mean coverage."""
     means = np.arange(1.0, n_replicas + 1)[:, None] / (n_replicas + 1)
     lower, upper = percentile(np.zeros(1), means, 0.95)
     assert upper - lower == pytest.approx(0.95, abs=1e-12)
@@ -106,7 +106,7 @@ def test_levels_between_0_and_1(level: float) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, -0.95, 100, 200, math.nan, INF])
 def test_bad_levels(level: float) -> None:
-    with pytest.raises(LevelError, match=rf"level is {level}; it is a probability") as caught:
+    with pytest.raises(LevelError, match=rf"level is {level}; it must be a probability") as caught:
         check_level(level)
     assert "did you mean" not in str(caught.value)
 
@@ -213,5 +213,5 @@ def test_to_dict_survives_json(shown: Interval) -> None:
 
 
 def test_to_dict_of_an_infinite_interval_is_strict_json() -> None:
-    """RFC 8259 has no Infinity: what json.dumps writes for it, other readers (jq, browsers) refuse."""
+    """RFC 8259 has no Infinity: other readers (jq, browsers) reject what json.dumps writes for it."""
     assert json.dumps(three().to_dict(), allow_nan=False)

@@ -1,4 +1,4 @@
-"""Plots: what is drawn where; whether it is beautiful is for eyes."""
+"""Plots: which artists are drawn, and where; appearance is not tested."""
 
 import io
 import sys
@@ -25,7 +25,7 @@ def reading(episodes: int, estimate: float, reach: float, *notes: str) -> tuple[
 
 
 def readings(noted: int = 0) -> dict[str, list[tuple[int, Interval]]]:
-    """A method that rises from 0 and doubts itself at the first `noted` readings, and one that is centred."""
+    """A method that rises from 0, with notes on the first `noted` readings, and one centred at the truth."""
     rising = [
         reading(n, 0.4 * (1 - 10 / n), 1 / np.sqrt(n), *(["doubt"] if i < noted else []))
         for i, n in enumerate(EPISODES)

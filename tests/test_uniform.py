@@ -1,4 +1,4 @@
-"""Intervals for all times or all targets at once: their formulas, and that evaluators use them rightly."""
+"""Intervals for all times or all targets at once: their formulas, and their use by evaluators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_boundary_is_that_of_the_normal_mixture() -> None:
 
 
 def test_few_degrees_of_freedom_widen_it() -> None:
-    """As they widen the pointwise interval that is as wide where this one is tightest."""
+    """By the same factor as the pointwise interval that has the same width at the tuning time."""
     least = anytime(standard(), 1.0).width  # in standard errors, which are 0.5
     for grown in (0.01, 1.0, 2.0):
         few, many = anytime(standard(df=5), grown), anytime(standard(), grown)
@@ -52,7 +52,7 @@ def test_few_degrees_of_freedom_widen_it() -> None:
 
 
 def test_a_brownian_path_stays_inside_as_often_as_promised() -> None:
-    """4000 random walks seen at all steps from 100 to 10,000: at most 5 % ever leave; a false alarm: 1e-4 (3.7 sd)."""
+    """4000 random walks observed at all steps from 100 to 10,000: at most 5 % ever leave; false alarm 1e-4 (3.7 sd)."""
     generator = np.random.default_rng(3)
     left = pointwise_left = 0
     steps = np.arange(1, 10_001)[99:]
@@ -109,7 +109,7 @@ def test_independent_targets_need_sidaks_quantile(k: int) -> None:
 
 
 def test_replicas_widen_by_the_quantile_that_one_more_of_them_needs() -> None:
-    """Of 199 replicas the 190th largest: the 200th, of the same law, is held 95 times in 100."""
+    """The 190th smallest of 199 replicas: a 200th from the same distribution is covered in 95 of 100 cases."""
     scores = np.random.default_rng(0).normal(size=(199, 4))
     many = Interval(np.zeros(4), -np.ones(4), np.ones(4), 0.95, "normal", np.ones(4), 100)
     assert simultaneous(many, scores).upper == pytest.approx(np.sort(np.abs(scores).max(axis=1))[189])
@@ -118,7 +118,7 @@ def test_replicas_widen_by_the_quantile_that_one_more_of_them_needs() -> None:
 def test_equal_targets_need_no_more_than_one() -> None:
     many = Interval(np.zeros(9), -np.ones(9), np.ones(9), 0.95, "normal", np.ones(9), 100)
     assert simultaneous(many, correlated_scores([np.ones((9, 9))])).upper == pytest.approx(1.96, rel=0.02)
-    # of two views of the correlation, the one that asks for more
+    # of two correlations, the one with the wider interval
     both = correlated_scores([np.ones((9, 9)), np.eye(9)])
     assert simultaneous(many, both).upper == pytest.approx(norm.ppf((1 + 0.95 ** (1 / 9)) / 2), rel=0.02)
 
@@ -139,7 +139,7 @@ def test_targets_without_noise_or_without_data_do_not_count() -> None:
     ],
 )
 def test_all_states_of_a_random_mdp(method: inferl.LeastSquares | inferl.OnlineBootstrap) -> None:
-    """The reach lies between that of one target and Bonferroni's, and is the same for all targets."""
+    """The quantile lies between that of one target and Bonferroni's, and is the same for all targets."""
     mdp, _, policy, _, _, discount = random_mdp(seed=1, n_states=12)
     data = mdp.sample(policy, 8000, seed=2).transitions(discount)
     evaluator = inferl.Evaluator(inferl.TD(12), method).update(data)
@@ -189,7 +189,7 @@ def test_no_noise_and_failed_checks_decide_nothing() -> None:
     silent = inferl.Transitions(zero, 0.0 * zero, zero, 0.9)
     evaluator = inferl.Evaluator(inferl.TD(1))
     assert len(list(evaluator.until(chunks(silent), 0, width=0.1))) == 20
-    slow = inferl.Evaluator(inferl.TD(1), inferl.OnlineBootstrap(inferl.Polynomial(0.01)))  # never arrives
+    slow = inferl.Evaluator(inferl.TD(1), inferl.OnlineBootstrap(inferl.Polynomial(0.01)))  # never reached
     assert len(list(slow.until(chunks(coin(5000)), 0, upper_below=4.0))) == 20
     assert slow.interval(0, kind="anytime").upper < 4.0  # it would have stopped, wrongly
 

@@ -1,4 +1,4 @@
-"""Units: what features and rewards are measured in changes no interval of least squares, and hides in no other."""
+"""Units: intervals of least squares do not depend on the units of features and rewards; other methods report it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_platelets_may_be_counted_one_by_one(unit: float) -> None:
     phi = np.column_stack([np.ones(n + 1), lactate, platelets * unit])
     reward = 0.25 * lactate[:-1] + 0.1 * platelets[:-1] + rng.normal(size=n)
     evaluator = inferl.Evaluator(inferl.TD(3)).update(inferl.Transitions(phi[:-1], reward, phi[1:], 0.9))
-    exact = 10 * (0.25 * 4 + 0.1 * 2.5)  # independent rows: each is worth its mean reward, 10 times
+    exact = 10 * (0.25 * 4 + 0.1 * 2.5)  # independent rows: the value is 10 times the mean reward
     assert exact in evaluator.interval(phi.mean(axis=0), level=0.999)
 
 
@@ -186,7 +186,7 @@ def test_a_factor_on_rewards_is_one_on_the_bootstraps_interval_of_a_table(power:
 
 @pytest.mark.parametrize("reward", [1e-8, 1e8])
 def test_a_replica_that_diverges_does_so_in_any_unit_of_rewards(reward: float) -> None:
-    """A slow column without a mean, whose unit keeps the step size at its cap."""
+    """A slow column without a mean, whose scale keeps the step size at its cap."""
     columns, factors, found = steps(3000, 0, False), np.array([1.0, 1e3, 1.0]), []
     for own in (1.0, reward):
         evaluator = inferl.Evaluator(inferl.TD(D, trace=0.5), BOOTSTRAP)
@@ -235,7 +235,7 @@ def test_without_a_companion_features_of_very_different_size_are_named_all_the_s
 
 @pytest.mark.parametrize("unit", [1e4, 1e6])
 def test_rows_that_a_step_size_throws_about_have_not_arrived(unit: float) -> None:
-    """They are near to the solution in standard errors, which are 100 times too large."""
+    """They are close to the solution in standard errors, but these are 100 times too large."""
     check = convergence(BOOTSTRAP, np.array([1.0, unit, 1.0]))
     assert check.failed
     assert "times that of least squares" in check.message
@@ -249,7 +249,7 @@ def test_features_of_similar_size_are_not_blamed_for_a_step_size_that_is_too_sma
     assert "larger step size" in check.remedy
 
 
-# What people compare with.
+# Baselines.
 
 
 @pytest.mark.parametrize("weighted", [None, False, True])

@@ -3,24 +3,24 @@
 ::
 
     InferlError
-    ├── InputError (ValueError)             bad input; nothing was changed
+    ├── InputError (ValueError)             invalid input; nothing was changed
     │   ├── ShapeError                      wrong dimension, wrong length, empty
     │   ├── DataError                       NaN, infinite, negative ratio, discount or index out of range
     │   ├── ContradictionError              first, last, episode and discount do not agree
     │   ├── TargetError                     a target the algorithm does not have
     │   ├── LevelError                      a confidence level outside (0, 1)
     │   ├── KindError                       a kind of interval the method does not have
-    │   └── PairingError                    two evaluators that do not go together step by step
+    │   └── PairingError                    two evaluators that cannot be paired step by step
     ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
-    ├── DivergenceError (ArithmeticError)   the step size made a row of the bootstrap explode
-    ├── BrokenError (RuntimeError)          an evaluator whose last update was cut off, as when memory ran out
+    ├── DivergenceError (ArithmeticError)   a row of the bootstrap diverged; the step size is too large
+    ├── BrokenError (RuntimeError)          an evaluator whose last update was interrupted, as when memory ran out
     ├── CheckpointError
     │   ├── CheckpointVersionError          written by another version of the format
-    │   ├── CheckpointCorruptError          truncated, or not a checkpoint at all
-    │   └── CheckpointMismatchError         a sound checkpoint of something else
+    │   ├── CheckpointCorruptError          truncated, damaged, or not a checkpoint
+    │   └── CheckpointMismatchError         a valid checkpoint of something else
     └── MissingExtraError (ImportError)     an optional library is not installed
 
-A message says what was found, where (row and value), and what to do about it.
+A message says what is wrong (with row and value), and what to do about it.
 
 >>> from inferl import Transitions
 >>> try:
@@ -56,11 +56,11 @@ __all__ = [
 
 
 class InferlError(Exception):
-    """The root: ``except InferlError`` catches everything this package raises on purpose."""
+    """The base class: ``except InferlError`` catches every error that this package raises deliberately."""
 
 
 class InputError(InferlError, ValueError):
-    """What was handed in cannot be used; the object it was handed to is unchanged."""
+    """Invalid input; the object that received it is unchanged."""
 
 
 class ShapeError(InputError):
@@ -84,11 +84,11 @@ class LevelError(InputError):
 
 
 class KindError(InputError):
-    """A kind of interval that the method cannot give."""
+    """A kind of interval that the method does not have."""
 
 
 class PairingError(InputError):
-    """Two evaluators that did not see the same stream, or not in the same way."""
+    """Two evaluators that have not seen the same stream in the same way."""
 
 
 class SettingError(InferlError, ValueError):
@@ -96,12 +96,12 @@ class SettingError(InferlError, ValueError):
 
 
 class DivergenceError(InferlError, ArithmeticError):
-    """A row of the bootstrap exploded.
+    """A row of the bootstrap diverged.
 
     Attributes
     ----------
     step
-        Number of the transition (from 1) at which it was seen.
+        Number of the transition (from 1) at which it was detected.
     replica
         Number of the replica, or None for the point estimate.
     """
@@ -116,7 +116,7 @@ class DivergenceError(InferlError, ArithmeticError):
 
 
 class BrokenError(InferlError, RuntimeError):
-    """An evaluator that cannot be used any more: an update was cut off half-way, as when memory ran out."""
+    """An evaluator that cannot be used any more: an update was interrupted, as when memory ran out."""
 
 
 class CheckpointError(InferlError):
@@ -128,11 +128,11 @@ class CheckpointVersionError(CheckpointError):
 
 
 class CheckpointCorruptError(CheckpointError):
-    """A file that is truncated, or not a checkpoint."""
+    """A file that is truncated, damaged, or not a checkpoint."""
 
 
 class CheckpointMismatchError(CheckpointError):
-    """A sound checkpoint, but of another algorithm."""
+    """A valid checkpoint, but of another algorithm."""
 
 
 class MissingExtraError(InferlError, ImportError):

@@ -1,4 +1,4 @@
-"""Intervals: an estimate with its bounds, and the small functions that make bounds. Knows nothing of RL."""
+"""Intervals: an estimate with its bounds, and the functions that compute bounds. Independent of RL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "tightest",
 ]
 
-UNIFORM = ("anytime", "simultaneous")  # kinds that hold for more than one time and one target
+UNIFORM = ("anytime", "simultaneous")  # kinds that hold at all times, or for all targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Interval:
     n: int
     notes: tuple[str, ...] = ()
     df: Any = np.inf  # degrees of freedom of the standard error: float or (k,)
-    estimand: str = ""  # what the interval is about
+    estimand: str = ""
 
     @property
     def width(self) -> Any:
@@ -62,7 +62,7 @@ class Interval:
         return self.upper - self.lower
 
     def contains(self, value: ArrayLike) -> Bools:
-        """Say for each target whether the value lies inside."""
+        """Whether the value lies inside, for each target."""
         return np.asarray((self.lower <= np.asarray(value)) & (np.asarray(value) <= self.upper))
 
     def __contains__(self, value: float) -> bool:
@@ -74,11 +74,10 @@ class Interval:
     def __iter__(self) -> Iterator[Interval]:
         for row in self._table().tolist():
             estimate, lower, upper, error, df = row
-            rest = (self.level, self.kind, error, self.n, self.notes, df, self.estimand)
-            yield Interval(estimate, lower, upper, *rest)
+            yield Interval(estimate, lower, upper, self.level, self.kind, error, self.n, self.notes, df, self.estimand)
 
     def only(self) -> Interval:
-        """Turn an interval for a single target in arrays into one in plain numbers."""
+        """Convert an interval for a single target from arrays to plain numbers."""
         (one,) = self
         return one
 
@@ -109,14 +108,14 @@ class Interval:
 
 
 def _plain(values: Any) -> Any:
-    """Return numbers that JSON has: null for what is not finite."""
+    """Return numbers that JSON can represent: None instead of numbers that are not finite."""
     array = np.asarray(values, dtype=object)
     array[~np.isfinite(np.asarray(values, dtype=np.float64))] = None
     return array.tolist()
 
 
 def _short(estimate: float, lower: float, upper: float) -> str:
-    """Print as many digits as the width gives a meaning to."""
+    """Format with as many digits as the width justifies."""
     width = upper - lower
     if not np.isfinite(width):
         return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
@@ -125,14 +124,14 @@ def _short(estimate: float, lower: float, upper: float) -> str:
 
 
 def check_level(level: float) -> None:
-    """Refuse a level outside (0, 1)."""
+    """Raise for a level outside (0, 1)."""
     if not (is_number(level) and 0 < level < 1):
         hint = f"; did you mean {level / 100:g}?" if is_number(level) and 50 <= level < 100 else ""
-        raise LevelError(f"level is {short(level)}; it is a probability between 0 and 1, such as 0.95{hint}")
+        raise LevelError(f"level is {short(level)}; it must be a probability between 0 and 1, such as 0.95{hint}")
 
 
 def quantile(level: float, df: Floats | float = np.inf) -> Floats:
-    """Two-sided quantile of the normal law, or of Student's if the degrees of freedom are finite.
+    """Two-sided quantile of the normal distribution, or of Student's t if the degrees of freedom are finite.
 
     >>> [round(float(quantile(0.95, df)), 3) for df in (np.inf, 5)]
     [1.96, 2.571]
@@ -149,7 +148,7 @@ def quantile(level: float, df: Floats | float = np.inf) -> Floats:
 def normal(
     estimate: Floats, standard_error: Floats, level: float, df: Floats | float = np.inf
 ) -> tuple[Floats, Floats]:
-    """Estimate -+ quantile x standard error.
+    """Bounds estimate -+ quantile x standard error.
 
     >>> normal(np.array([0.0]), np.array([1.0]), 0.95)
     (array([-1.95996398]), array([1.95996398]))
@@ -159,7 +158,7 @@ def normal(
 
 
 def percentile(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
-    """Estimate plus the quantiles of the replicas' deviations (B, k): the paper's quantile interval.
+    """Bounds estimate plus the quantiles of the replicas' deviations (B, k): the quantile interval of the paper.
 
     >>> percentile(np.zeros(1), np.arange(-9.0, 10.0)[:, None], 0.8)
     (array([-8.]), array([8.]))
@@ -169,7 +168,7 @@ def percentile(estimate: Floats, deviations: Floats, level: float) -> tuple[Floa
 
 
 def basic(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, Floats]:
-    """Estimate minus the quantiles of the replicas' deviations (B, k): the reflected percentile interval.
+    """Bounds estimate minus the quantiles of the replicas' deviations (B, k): the reflected percentile interval.
 
     >>> basic(np.zeros(1), np.arange(-9.0, 10.0)[:, None] + 1, 0.8)
     (array([-9.]), array([7.]))
@@ -179,25 +178,26 @@ def basic(estimate: Floats, deviations: Floats, level: float) -> tuple[Floats, F
 
 
 def _quantiles(deviations: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the lower and the upper quantile of each column, at the places (B + 1) share of its ordered numbers.
+    """Return the lower and the upper quantile of each column, at the positions (B + 1) share of its order statistics.
 
-    One more draw of the same law then falls between them as often as the level says (type 6 of Hyndman and Fan); with
-    NumPy's default, 200 replicas at 95 % would hold 94.05 %. As `np.quantile` does, in a tenth of its time.
+    One more draw from the same distribution then falls between them with probability `level` (type 6 of Hyndman and
+    Fan); with NumPy's default, 200 replicas at 95 % would cover 94.05 %. `np.quantile` computes the same, in ten times
+    the time.
     """
     ordered = np.sort(deviations, axis=0)
     last = len(ordered) - 1
 
     def at(share: float) -> Floats:
-        place = min(max(share * (last + 2) - 1, 0.0), float(last))  # from 0; beyond the ends there is nothing
-        below = int(place)
+        position = min(max(share * (last + 2) - 1, 0.0), float(last))  # from 0; clipped to the extremes
+        below = int(position)
         above = min(below + 1, last)
-        return np.asarray(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+        return np.asarray(ordered[below] + (position - below) * (ordered[above] - ordered[below]))
 
     return at((1 - level) / 2), at((1 + level) / 2)
 
 
-TUNING_TIME = 10_000  # transitions, unless told: where the anytime interval is tightest
-MOST_NUMBERS = 4_000_000  # of the draws behind a simultaneous interval
+TUNING_TIME = 10_000  # default number of transitions at which the anytime interval is tightest
+MOST_NUMBERS = 4_000_000  # largest number of normal draws for a simultaneous interval
 
 
 def tightest(level: float) -> float:
@@ -207,35 +207,35 @@ def tightest(level: float) -> float:
     8.21
     """
     x = 2 * log(1 / (1 - level)) + 1
-    for _ in range(100):  # each step takes at least the factor 1 + x out of the error
+    for _ in range(100):  # each step divides the error by at least 1 + x
         x = log(1 + x) + 2 * log(1 / (1 - level))
     return x
 
 
 def grown(information: Callable[[int], float], n: int, tuning_time: int) -> float:
-    """Return the information of n transitions, relative to that of the tuning time.
+    """Return the information of n transitions relative to that at the tuning time.
 
     >>> grown(lambda n: float(n), 500, tuning_time=1000)
     0.5
     """
     if not is_integer(tuning_time) or not 1 <= tuning_time < 2**63:
-        raise SettingError(f"tuning_time is {short(tuning_time)}; it is a number of transitions, at least 1")
+        raise SettingError(f"tuning_time is {short(tuning_time)}; it must be a number of transitions, at least 1")
     tuned = information(int(tuning_time))
     if tuned <= 0:
         raise SettingError(
-            f"tuning_time is {tuning_time}, when nothing has been averaged yet (a burn-in); give a later one"
+            f"tuning_time is {tuning_time}, which lies in the burn-in, before averaging starts; give a later one"
         )
     return information(n) / tuned
 
 
 def anytime(interval: Interval, grown: float) -> Interval:
-    r"""Widen an interval so that all of them, over time, hold the truth together: it may be looked at again and again.
+    r"""Widen an interval so that it covers at all times simultaneously, and may be read repeatedly.
 
     With s the standard error, it is estimate ± s sqrt((1 + 1/x) log((1 + x) / (1 - level)^2)): the normal mixture
     boundary, an asymptotic confidence sequence (Waudby-Smith et al. 2024), valid after a burn-in. x is `tightest` times
-    `grown`: the information so far, relative to that at the tuning time. There, where x is `tightest`, the interval is
-    1.55 times as wide as the pointwise one at a level of 95 %. Few degrees of freedom widen it as they widen the
-    pointwise interval of that width, which is one of 99.76 %.
+    `grown`, the information so far relative to that at the tuning time. At the tuning time the interval is 1.55 times
+    as wide as the pointwise one, for a level of 95 %. Few degrees of freedom widen it by the same factor as the
+    pointwise interval of that width, which has a level of 99.76 %.
 
     >>> pointwise = Interval(0.0, -1.96, 1.96, 0.95, "normal", 1.0, n=10_000)
     >>> print(anytime(pointwise, grown=1.0))
@@ -258,10 +258,10 @@ def _student(reach: float, df: Floats | float) -> Floats:
 
 
 def simultaneous(interval: Interval, scores: Floats) -> Interval:
-    """Widen the intervals of k targets so that all of them hold their truths together, as often as the level says.
+    """Widen the intervals of k targets so that all of them cover simultaneously, with probability `level`.
 
-    `scores` (m, k) are draws of all errors at once, in standard errors. The quantile of the largest is a normal
-    quantile at some higher level; each target gets the interval of that level, with its own degrees of freedom.
+    `scores` (m, k) are joint draws of the errors of all targets, in standard errors. The quantile of the largest is the
+    normal quantile of a higher level; each target gets the interval of that level, with its own degrees of freedom.
 
     >>> two = Interval(np.zeros(2), -np.ones(2), np.ones(2), 0.95, "normal", np.ones(2), n=100)
     >>> independent = np.random.default_rng(0).normal(size=(100_000, 2))
@@ -270,27 +270,26 @@ def simultaneous(interval: Interval, scores: Floats) -> Interval:
     0.0 [-2.2, 2.2] 95% simultaneous, 100 transitions
     """
     error = np.asarray(interval.standard_error)
-    known = np.isfinite(error) & (error > 0)
-    if not known.any():
+    usable = np.isfinite(error) & (error > 0)
+    if not usable.any():
         return _widened(interval, np.inf, "simultaneous")
-    largest = float(
-        np.quantile(np.abs(scores[:, known]).max(axis=1), interval.level, method="weibull")
-    )  # as percentile
+    # The same type of quantile as in `percentile`.
+    largest = float(np.quantile(np.abs(scores[:, usable]).max(axis=1), interval.level, method="weibull"))
     return _widened(interval, _student(max(largest, float(quantile(interval.level))), interval.df), "simultaneous")
 
 
 def correlated_scores(correlations: Sequence[Floats]) -> Floats:
-    """Draw normal errors of k targets with given correlations (k, k); with the worst of several correlations.
+    """Draw normal errors of k targets with given correlations (k, k); of several correlations, the worst.
 
-    What is drawn is always the same, so that equal readings give equal intervals.
+    The seed is fixed, so that equal states give equal intervals.
     """
-    if not correlations:  # nothing has been seen yet
+    if not correlations:  # no data yet
         return np.zeros((0, 0))
     k = len(correlations[0])
     normals = np.random.default_rng(0).standard_normal((int(np.clip(MOST_NUMBERS // k, 1_000, 20_000)), k))
     drawn = []
     for correlation in correlations:
-        sizes, directions = np.linalg.eigh(np.nan_to_num(correlation))  # it is unknown where numbers overflow
+        sizes, directions = np.linalg.eigh(np.nan_to_num(correlation))  # NaN where numbers overflow
         drawn.append(normals @ (directions * np.sqrt(np.maximum(sizes, 0.0))).T)
     return max(drawn, key=lambda scores: float(np.median(np.abs(scores).max(axis=1))))
 

@@ -1,6 +1,6 @@
 """Plots: functions that take and return a Matplotlib Axes.
 
-No global state: figures are made without pyplot, so nothing has to be closed, and no window opens.
+No global state: figures are created without pyplot, so none has to be closed, and no window opens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PALETTE = {
     "yellow": "#F0E442",
     "black": "#000000",
 }
-"""Colours of Okabe and Ito, by name: told apart by colour-blind readers, and in print."""
+"""Colours of Okabe and Ito, by name: distinguishable for colour-blind readers, and in print."""
 
 _STYLE: Any = {
     "figure.figsize": (3.5, 2.6),  # one column of a paper, in inches
@@ -50,14 +50,14 @@ _STYLE: Any = {
     "ytick.major.width": 0.6,
     "xtick.minor.width": 0.4,
     "lines.linewidth": 1.2,
-    "pdf.fonttype": 42,  # text stays text, as journals ask
+    "pdf.fonttype": 42,  # text stays text, as journals require
     "svg.fonttype": "none",
 }
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the house style within this context: one column wide, 300 dots an inch, text of 7 and 8 points.
+    """Context manager for the style of this package: one column wide, 300 dpi, text of 7 and 8 points.
 
     >>> with style():
     ...     axes = new_axes()
@@ -73,7 +73,7 @@ def style() -> Iterator[None]:
 
 
 def new_axes() -> Axes:
-    """Axes on a figure of their own, in the house style; write them to a file with `save`.
+    """New axes on their own figure, in the style of this package; write them to a file with `save`.
 
     >>> new_axes().figure.get_dpi()
     300.0
@@ -82,7 +82,7 @@ def new_axes() -> Axes:
 
 
 def side_by_side(number: int) -> list[Axes]:
-    """Several axes in a row on one figure, in the house style.
+    """Several axes in a row on one figure, in the style of this package.
 
     >>> left, right = side_by_side(2)
     >>> left.figure.get_size_inches().tolist()
@@ -97,7 +97,7 @@ def side_by_side(number: int) -> list[Axes]:
 
 
 def save(axes: Axes, path: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Write the figure of some axes to a file; the name's ending (.png, .pdf, .svg) says how.
+    """Write the figure of some axes to a file; its suffix (.png, .pdf, .svg) selects the format.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -126,15 +126,15 @@ def band(
     axes
         Where to draw.
     n
-        Horizontal places, (m,).
+        Horizontal coordinates, (m,).
     estimate, lower, upper
-        (m,); where they are not finite, there is a gap.
+        (m,); a gap where they are not finite.
     label
-        Name, for a legend.
+        Label for a legend.
     color
         Of the line and the band.
     pale
-        Draw lightly, with a dotted line: for intervals that should not be believed.
+        Draw in a pale colour with a dotted line: for intervals with failed checks.
 
     Examples
     --------
@@ -151,9 +151,9 @@ def band(
 def closing_bands(
     readings: Mapping[str, Sequence[tuple[int, Interval]]], truth: float, axes: Axes | None = None
 ) -> Axes:
-    """Draw how intervals close in on the exact value, over episodes on a logarithmic axis.
+    """Draw how intervals converge to the exact value, over episodes on a logarithmic axis.
 
-    A stretch whose intervals carry notes, because a check failed, is drawn pale.
+    Intervals with notes, because a check failed, are drawn pale.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def closing_bands(
     ('log', 'episodes')
     """
     if len(readings) != 2 or any(len(read) < 2 for read in readings.values()):
-        raise ShapeError("closing_bands draws two methods, with at least two readings each")
+        raise ShapeError("readings must be of two methods, with at least two readings each")
     axes = new_axes() if axes is None else axes
     colors = (PALETTE["vermillion"], PALETTE["blue"])
     curves = [_Curve.of(name, color, read) for (name, read), color in zip(readings.items(), colors, strict=True)]
@@ -205,13 +205,13 @@ class _Curve(NamedTuple):
 
     @classmethod
     def of(cls, name: str, color: str, readings: Sequence[tuple[int, Interval]]) -> _Curve:
-        """Put readings into arrays."""
+        """Convert readings to arrays."""
         rows = [(interval.estimate, interval.lower, interval.upper) for _, interval in readings]
         noted = np.array([bool(interval.notes) for _, interval in readings])
         return cls(name, color, np.array([n for n, _ in readings]), np.array(rows, dtype=np.float64).T, noted)
 
     def draw(self, axes: Axes) -> None:
-        """Draw the sound stretches in full, and the others pale, each up to the next sound reading."""
+        """Draw readings without notes in full colour, and the others pale, up to the next reading without notes."""
         pale = self.noted.copy()
         pale[1:] |= self.noted[:-1]
         pale[:-1] |= self.noted[1:]
@@ -227,13 +227,13 @@ class _Curve(NamedTuple):
 
 
 def _scale_episodes(axes: Axes, curves: Sequence[_Curve]) -> None:
-    """Make the axis of episodes logarithmic, with plain numbers at 1, 2, 5 times powers of ten."""
+    """Make the horizontal axis logarithmic, with plain numbers at 1, 2, 5 times powers of ten."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     first = min(int(curve.episodes[0]) for curve in curves)
     final = max(int(curve.episodes[-1]) for curve in curves)
     rounds = [digit * 10**power for power in range(len(str(final))) for digit in (1, 2, 5)]
-    ticks = [first, *(tick for tick in rounds if 1.6 * first < tick < final / 1.6), final]  # numbers stay apart
+    ticks = [first, *(tick for tick in rounds if 1.6 * first < tick < final / 1.6), final]  # labels must not overlap
     axes.set_xscale("log")
     axes.set_xlim(first, final)
     axes.set_xlabel("episodes")
@@ -243,15 +243,15 @@ def _scale_episodes(axes: Axes, curves: Sequence[_Curve]) -> None:
 
 
 def _write_names(axes: Axes, curves: Sequence[_Curve], truth: float) -> None:
-    """Write each name beside its band, the higher one above both bands and the lower one below; no legend is needed."""
+    """Write each name beside its band, the higher one above both bands and the lower one below; instead of a legend."""
     low, high = sorted(curves, key=lambda curve: float(np.nanmean(curve.rows[0])))
     first, final = axes.get_xlim()
     left, middle, right = (first * (final / first) ** share for share in (0.3, 0.52, 0.8))
     above = max(np.max(curve.between(left, right), initial=truth) for curve in curves)
     below = min(np.min(curve.between(middle, final), initial=truth) for curve in curves)
     bottom, top = axes.get_ylim()
-    room = top - bottom
-    axes.set_ylim(min(bottom, below - 0.22 * room), max(top, above + 0.1 * room))
+    height = top - bottom
+    axes.set_ylim(min(bottom, below - 0.22 * height), max(top, above + 0.1 * height))
     axes.annotate(high.name, (left, above), (4, 3), textcoords="offset points", color=high.color)
     axes.annotate(low.name, (middle, below), (0, -3), textcoords="offset points", color=low.color, va="top")
     small: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7}
