@@ -34,8 +34,7 @@ def solutions(
     size = np.zeros(x.n_parameters) if isinstance(x.v, Sparse) else np.abs(x.v).max(axis=(0, 1))
     for sums, length in _summed(x, units, counts):
         factored = Factored(sums[:, :-1] + np.diag(length * x.damping), size)
-        _, unknown, whole = factored.influence(inside)
-        unidentified_fraction = np.hypot(unknown, missing) / np.maximum(np.hypot(whole, missing), 1e-300)
+        _, unidentified_fraction = factored.influence(inside, missing)
         yield inside @ factored.solve(sums[:, -1]), bool((unidentified_fraction > UNIDENTIFIED).any())
 
 

@@ -252,10 +252,7 @@ class LeastSquares(Method):
         p, capacity = len(state.coordinates), state.coordinates.capacity
         factored, vector = state.factored()
         theta = factored.solve(vector)
-        influence, unknown, size = factored.influence(inside[:, :p])  # (k, p): A^-T c
-        unidentified_fraction = np.minimum(
-            np.hypot(unknown, missing) / np.maximum(np.hypot(size, missing), 1e-300), 1.0
-        )
+        influence, unidentified_fraction = factored.influence(inside[:, :p], missing)
         blocks, wholes = self._scored(state, lengthened(theta, capacity), factored)
         parts = [blocks.moments] if state.past is None else [state.past, blocks.moments]
         combined, units, episodes = [state.fourth_moments, fourth_moments_of(blocks.moments)], state.n, False

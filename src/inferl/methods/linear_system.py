@@ -131,6 +131,8 @@ class Factored:
     """
 
     def __init__(self, matrix: Floats, size: Floats, outputs: Integers = NONE) -> None:
+        # Not `scipy.linalg.lu_factor`: it warns of singular matrices, which are usual here, and a warning cannot be
+        # turned off for one thread.
         from scipy.linalg.lapack import dgetrf
 
         self.matrix = matrix
@@ -174,8 +176,11 @@ class Factored:
         whole[np.ix_(core, core)] = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
         return whole
 
-    def influence(self, targets: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return A^-T c of targets (k, p), and the length of what is not identified of each, and of all of it."""
+    def influence(self, targets: Floats, missing: Floats) -> tuple[Floats, Floats]:
+        """Return A^-T c of targets (k, p), and the fraction of each that the data do not identify.
+
+        `missing` (k,) is the length of what lies along parameters that no equation contains.
+        """
         along = np.zeros_like(targets)
         inner = targets[:, self.core] / self.columns
         size = np.linalg.norm(inner, axis=1)
@@ -191,7 +196,8 @@ class Factored:
             along[:, self.outputs] = weights
         scores = self._solve(inner.T, transposed=True).T
         along[:, self.core] = scores / self.rows
-        return along, np.hypot(RIDGE * np.linalg.norm(scores, axis=1), unknown), size
+        unidentified = np.hypot(np.hypot(RIDGE * np.linalg.norm(scores, axis=1), unknown), missing)
+        return along, np.minimum(unidentified / np.maximum(np.hypot(size, missing), 1e-300), 1.0)
 
     def _solve(self, right: Floats, transposed: bool = False) -> Floats:
         from scipy.linalg.lapack import dgetrs
