@@ -1,4 +1,4 @@
-"""The report page, opened in a real browser: the numbers it shows, its width on a phone, its colours, its print."""
+"""The report page in a real browser: its numbers, its width on a phone, its colours, its printed form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="there is no Chromium (on Debian: apt-get install chromium)"),
 ]
 
-# Written into a copy of the page: what only a browser knows.
+# Added to a copy of the page: measurements that only a browser can make.
 MEASURE = """<script>
 const seen = element => getComputedStyle(element);
 parent.postMessage(JSON.stringify({
@@ -47,7 +47,7 @@ FRAME = """<html><body><script>onmessage = event => document.documentElement.dat
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Two runs, one of them off-policy, on one page; and what the command printed."""
+    """Two runs, one of them off-policy, on one page; and the output of the command."""
     folder = tmp_path_factory.mktemp("page")
     rng = np.random.default_rng(0)
     columns = {"s": rng.integers(3, size=5000), "reward": rng.normal(size=5000), "w": rng.choice([0.5, 1.5], size=5000)}
@@ -64,7 +64,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 def browse(page: Path, *options: str) -> str:
-    """Open a page without a window, and return what the browser prints."""
+    """Open a page in a headless browser, and return its output."""
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
     profile = f"--user-data-dir={page.parent / 'profile'}"
@@ -86,7 +86,7 @@ def measured(page: Path, width: int, dark: bool = False) -> dict[str, Any]:
 
 
 def contrast(one: str, other: str) -> float:
-    """How well one colour is told from another, from 1 to 21 (WCAG 2)."""
+    """Contrast ratio of two colours, from 1 to 21 (WCAG 2)."""
     light = []
     for colour in (one, other):
         rgb = np.array([float(x) for x in re.findall(r"[\d.]+", colour)[:3]]) / 255
@@ -110,14 +110,14 @@ def test_the_browser_shows_what_the_command_printed(made: tuple[Path, list[str]]
 def test_it_fits_and_can_be_read(width: int, dark: bool, made: tuple[Path, list[str]]) -> None:
     seen = measured(made[0], width, dark)
     assert seen["window"] == width
-    assert seen["page"] <= width  # nothing sticks out
+    assert seen["page"] <= width  # nothing overflows
     assert seen["requests"] == 0
     assert (contrast(seen["paper"], "rgb(0, 0, 0)") < 3) == dark
     assert contrast(seen["ink"], seen["paper"]) > 10
     assert min(contrast(colour, seen["paper"]) for colour in seen["colours"]) > 4.5
     assert len(seen["curves"]) == 4  # two over time, one of dependence for each
     assert min(contrast(colour, seen["paper"]) for colour in seen["curves"]) > 3
-    assert seen["words"] > 11  # pixels from the top to the bottom of a line in a picture
+    assert seen["words"] > 11  # height of a curve in pixels
     assert min(seen["charts"]) > 300
 
 

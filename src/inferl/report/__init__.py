@@ -1,4 +1,8 @@
-"""The report page: runs as one HTML file that needs nothing else, to be read on a screen, a phone or paper."""
+"""The report page: one or several runs as a single HTML file without dependencies, for screen, phone or print.
+
+Begin with `page`, below. `contents.py` collects what the page shows of a run, `text.py` the questions behind the checks
+and the verdict, `charts.py` the coordinates of the charts; `templates/` holds the page and its style sheet.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,18 @@ from inferl.runs import Run
 
 __all__ = ["page"]
 
-MOST = 5  # runs on a page: there are as many colours
+MOST = 5  # runs on a page: the number of colours
 
 
 def page(runs: Mapping[str, Run], facts: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """Write a page about one run, or about several side by side.
+    """Render a page about one run, or about several side by side.
 
     Parameters
     ----------
     runs
-        By the name that the page gives them.
+        Runs by the name under which the page shows them.
     facts
-        More to say about their sources, by the same names.
+        Further facts about their sources, by the same names.
 
     Examples
     --------
@@ -42,7 +46,7 @@ def page(runs: Mapping[str, Run], facts: Mapping[str, Mapping[str, Any]] | None 
     except ImportError:
         raise MissingExtraError("jinja2", "report") from None
     if not 0 < len(runs) <= MOST:
-        raise SettingError(f"a page shows 1 to {MOST} runs, not {len(runs)}")
+        raise SettingError(f"there are {len(runs)} runs; a page shows 1 to {MOST}")
     shown: list[Shown] = []
     for name, run in runs.items():
         used = sum(len(one.answers) for one in shown)

@@ -1,4 +1,4 @@
-"""What the page shows of a run, taken from it through its public face."""
+"""The contents of the page, read from runs through their public interface."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from inferl.variance.long_run import FEWEST_USED
 
 __all__ = ["Answer", "Apart", "Shown", "apart", "over_time"]
 
-SMALL = 10  # row of the counts of ratios that holds those below 1/64
-VISIBLE = 8  # times the final width: wider bands run out of the picture, or it would show nothing else
+SMALL = 10  # row of `RatioSummary.tails` for ratios just below 1/64; smaller ones are added to it
+VISIBLE = 8  # times the final width: wider bands are clipped, or they would dominate the chart
 
 
 class Answer(NamedTuple):
-    """An interval in the words in which the shell prints it."""
+    """An interval as the command line prints it, in parts."""
 
     name: str
     estimate: str
@@ -37,10 +37,10 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, name: str, interval: Interval) -> Answer:
-        """Take the printed line apart."""
+        """Split the printed line."""
         line = str(interval).splitlines()[0]
-        estimate, _, rest = line.partition(" ")
-        bounds, _, tail = rest.partition("] ")
+        estimate, _, remainder = line.partition(" ")
+        bounds, _, tail = remainder.partition("] ")
         return cls(name, estimate, f"{bounds}]", tail)
 
 
@@ -50,10 +50,10 @@ class Shown:
 
     name: str
     run: Run
-    several: bool  # beside others
+    several: bool  # whether the page shows other runs too
     colour: int  # of its first curve; the others follow
-    answers: tuple[Answer, ...]  # one a target policy
-    differences: tuple[Answer, ...]  # of the other policies to the first
+    answers: tuple[Answer, ...]  # one per target policy
+    differences: tuple[Answer, ...]  # of the other policies from the first
     checks: tuple[Check, ...]
     facts: dict[str, Any]
     reading: MethodReading
@@ -61,7 +61,7 @@ class Shown:
 
     @classmethod
     def of(cls, name: str, run: Run, facts: Mapping[str, Any], several: bool, colour: int) -> Shown:
-        """Read a run."""
+        """Read everything the page needs from a run."""
         report, apart = run.report(), run.differences()
         names = _policies(run, len(report.interval))
         return cls(
@@ -84,12 +84,12 @@ class Shown:
 
     @property
     def verdict(self) -> Verdict:
-        """The light over the whole."""
+        """The overall verdict."""
         return judged(self.checks)
 
     @property
     def judgements(self) -> list[tuple[str, str, Check]]:
-        """Each check with its light and its question."""
+        """Each check with its colour and its question."""
         return [(light(check), QUESTIONS.get(check.name, check.name), check) for check in self.checks]
 
     @property
@@ -106,11 +106,11 @@ class Shown:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The options of the command, in its own words."""
-        return {name.replace("_", "-"): _words(value) for name, value in self.run.options.items()}
+        """The options of the command, as text."""
+        return {name.replace("_", "-"): _text(value) for name, value in self.run.options.items()}
 
     def rows(self) -> list[tuple[str, list[Answer]]]:
-        """Return the readings over time: how many transitions, and the answers then."""
+        """Return the readings over time: the number of transitions, and the intervals."""
         return [(_count(reading.n), list(_read(reading, self.run.level))) for reading in self.run.readings]
 
     @property
@@ -123,9 +123,8 @@ class Shown:
             return None
         length = levels.length[used]
         ratio = np.sqrt(levels.rate[used] / levels.rate[0])  # (levels, targets)
-        spread = (
-            np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
-        )  # two standard errors of its own
+        # Two standard errors of the ratio itself.
+        spread = np.minimum(2 / np.sqrt(2 * levels.blocks[used]), 1.0)[:, None] * ratio
         sizes = [f"{n} blocks of {size:.0f} {self.unit}" for n, size in zip(levels.blocks[used], length, strict=True)]
         curves = [
             Curve(
@@ -142,7 +141,7 @@ class Shown:
         ]
         top = max(1.5, 1.05 * float(np.max(ratio + spread)))
         return Chart(
-            f"Standard error seen in blocks of growing length, against that of single {self.unit}",
+            f"Standard error from blocks of growing length, relative to single {self.unit}",
             logarithmic(f"{self.unit} in a block", length.tolist(), 2),
             plain(f"standard error, single {self.unit} = 1", 0.0, top),
             tuple(curves),
@@ -150,27 +149,27 @@ class Shown:
 
     @property
     def dependence_text(self) -> str:
-        """Which blocks tell most."""
+        """Which blocks have the largest weight."""
         assert self.levels is not None
         lengths = " and ".join(f"{n:.0f}" for n in sorted(set(self.levels.length[self.levels.main].tolist())))
         if self.reading.solved is not self.reading:
             return f"Least squares, which runs beside the bootstrap for this check, rests most on blocks of {lengths}."
         if self.unit == "episodes":
-            return "The interval takes episodes to be independent of each other (ringed)."
-        return f"The interval rests on several lengths, most on blocks of {lengths} (ringed)."
+            return "The interval assumes that episodes are independent of each other (ringed)."
+        return f"The interval combines several lengths, and rests most on blocks of {lengths} (ringed)."
 
     @property
     def unit(self) -> str:
-        """What blocks are made of."""
+        """The unit that blocks consist of."""
         return "steps" if self.reading.solved is None else self.reading.solved.unit
 
     @property
     def tails(self) -> Chart | None:
-        """How the ratios are spread, over powers of 2."""
+        """Histogram of the ratios, over powers of 2."""
         if not self.off_policy:
             return None
         counts = self.ratios.tails.copy()
-        counts[SMALL] += counts[:SMALL].sum(axis=0)  # how small a small ratio is does not matter
+        counts[SMALL] += counts[:SMALL].sum(axis=0)  # the size of small ratios does not matter
         counts[:SMALL] = 0
         first, final = np.flatnonzero(counts.any(axis=1))[[0, -1]]
         rows = np.arange(first, final + 1)
@@ -193,7 +192,7 @@ class Shown:
             for i, name in enumerate(self.names)
         ]
         return Chart(
-            "How many transitions have which ratio",
+            "Distribution of the importance ratios over the transitions",
             axis,
             plain("share of the transitions", 0.0, 1.05 * float(share.max()), percent=True),
             tuple(curves),
@@ -201,25 +200,25 @@ class Shown:
 
     @property
     def tail_rows(self) -> list[tuple[str, list[str]]]:
-        """Numbers that describe the ratios, with one value a target policy."""
+        """Statistics of the ratios, with one value per target policy."""
         ratios = self.ratios
         return [
             ("mean ratio (1 if the propensities are right)", [f"{x:.3g}" for x in ratios.total / ratios.n]),
             ("largest ratio", [f"{x:.4g}" for x in ratios.largest]),
-            ("share of the weight that it has", [f"{x:.2%}" for x in ratios.largest_share]),
+            ("its share of the total weight", [f"{x:.2%}" for x in ratios.largest_share]),
             ("effective sample size", [f"{x:.1%}" for x in ratios.effective]),
         ]
 
 
 class Apart(NamedTuple):
-    """How far a run is from the first one on the page."""
+    """The difference of a run from the first one on the page."""
 
     answer: Answer | None  # named after the run
-    text: str  # which is larger, or why there is no answer
+    text: str  # which is larger, or why there is no comparison
 
 
 def apart(shown: Sequence[Shown]) -> list[Apart]:
-    """Compare each run with the first, where they are independent."""
+    """Compare each run with the first, if they are independent."""
     found = []
     for other in shown[1:]:
         try:
@@ -233,7 +232,7 @@ def apart(shown: Sequence[Shown]) -> list[Apart]:
 
 
 def over_time(shown: Sequence[Shown]) -> Chart | None:
-    """Draw the estimates of all runs, with their bands, over the number of transitions."""
+    """Chart of the estimates of all runs, with their bands, over the number of transitions."""
     curves = []
     for one in shown:
         readings = one.run.readings
@@ -249,7 +248,7 @@ def over_time(shown: Sequence[Shown]) -> Chart | None:
         return None
     low, high = _seen(curves)
     return Chart(
-        "The estimate and its interval as transitions arrived",
+        "The estimate and its interval over the number of transitions",
         logarithmic("transitions", [float(x) for curve in curves for x in curve.x[[0, -1]]], 10),
         plain("value", low, high),
         tuple(curves),
@@ -257,7 +256,7 @@ def over_time(shown: Sequence[Shown]) -> Chart | None:
 
 
 def _seen(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Choose what the vertical axis shows: bands that are not much wider than the final ones."""
+    """Choose the range of the vertical axis, from bands that are not much wider than the final ones."""
     bounds: list[Floats] = []
     for curve in curves:
         width = curve.upper - curve.lower
@@ -265,8 +264,8 @@ def _seen(curves: Sequence[Curve]) -> tuple[float, float]:
         bounds += [curve.lower[near], curve.upper[near], curve.y[np.isfinite(curve.y)][-1:]]
     everything = np.concatenate(bounds)
     low, high = float(everything.min()), float(everything.max())
-    room = 0.05 * (high - low)
-    return low - room, high + room
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
 
 
 def _read(reading: Reading, level: float) -> Any:
@@ -281,10 +280,10 @@ def _line(reading: Reading, level: float, policy: int) -> str:
 
 
 def _policies(run: Run, number: int) -> list[str]:
-    """Name the target policies after the columns that they came from."""
+    """Name the target policies after their columns."""
     columns = ("ratio", "target_probability", "target_log_probability")
-    said = next((str(run.options[name]) for name in columns if name in run.options), "")
-    names = [name.strip() for name in said.split(",") if name.strip()]
+    columns_given = next((str(run.options[name]) for name in columns if name in run.options), "")
+    names = [name.strip() for name in columns_given.split(",") if name.strip()]
     return names if len(names) == number else [f"policy {i + 1}" for i in range(number)]
 
 
@@ -292,7 +291,7 @@ def _count(n: int) -> str:
     return f"{n:,}"
 
 
-def _words(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""What the page says in plain words: the questions behind the checks, and the verdict on an interval."""
+"""Texts of the page: the question behind each check, and the verdict on an interval."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ __all__ = ["QUESTIONS", "Verdict", "judged", "light"]
 
 QUESTIONS = {
     "divergence": "Did the calculation stay stable?",
-    "convergence": "Has the estimate arrived where it was going?",
-    "dependence": "Is it allowed for that steps depend on those before them?",
-    "length": "Is the stream long enough, for how slowly it moves?",
-    "rarity": "Has what is rare happened often enough?",
-    "ratios": "Do many transitions decide, and not a few heavy ones?",
-    "identification": "Do the data say anything about what was asked?",
-    "features": "Is the answer safe from features that miss the value?",
-    "ends": "Did episodes end, or were they cut off?",
-    "range": "Is the answer a value that can be?",
+    "convergence": "Has the estimate converged?",
+    "dependence": "Does the interval account for dependence between steps?",
+    "length": "Is the stream long enough for its mixing time?",
+    "rarity": "Have rare events occurred often enough?",
+    "ratios": "Is the weight spread over many transitions?",
+    "identification": "Do the data identify the target?",
+    "features": "Is the estimate robust to features that cannot express the value?",
+    "ends": "Did episodes end, or were they truncated?",
+    "range": "Is the estimate a possible value?",
 }
 
 _LIGHTS = {"passed": "green", "failed": "red", "not available": "amber"}
 
 
 class Verdict(NamedTuple):
-    """A light, and what it means."""
+    """A colour, and what it means."""
 
     light: str
     text: str
 
 
 def light(check: Check) -> str:
-    """Choose the colour of a lamp.
+    """Choose the colour for a check.
 
     >>> light(Check("ratios", "not available", "no transitions with ratios so far"))
     'amber'
@@ -42,7 +42,7 @@ def light(check: Check) -> str:
 
 
 def judged(checks: Sequence[Check]) -> Verdict:
-    """Sum up the checks; one that could not be made never counts as passed.
+    """Summarise the checks; one that is not available never counts as passed.
 
     >>> judged([Check("ratios", "passed", ""), Check("convergence", "not available", "")])
     Verdict(light='amber', text='No check failed, but one could not be made: convergence.')
