@@ -161,7 +161,7 @@ def check_source(make: Callable[[], Source], chunks: int = 5) -> None:
     ...             steps = np.random.default_rng(chunk).choice([-1, 1], size=50)
     ...             states = (state + np.cumsum([0, *steps])) % 7
     ...             self.position = (chunk + 1, int(states[-1]))
-    ...             yield Transitions(states[:-1], states[1:] == 3, states[1:], 0.9)
+    ...             yield Transitions(states[:-1], 1.0 * (states[1:] == 3), states[1:], 0.9)
     ...
     ...     def resume(self, position):
     ...         return Walk(position)
@@ -216,7 +216,7 @@ def _check_answers(source: Source, read: Sequence[Transitions]) -> None:
         raise AssertionError(
             f"TD({source.dimension}) does not accept the data, or the target start(): {error}"
         ) from None
-    facts = source.describe()
+    facts: Any = source.describe()
     text = isinstance(facts, dict) and all(isinstance(part, str) for fact in facts.items() for part in fact)
     _demand(text, "describe() does not return a dict of strings")
 

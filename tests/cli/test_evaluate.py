@@ -154,7 +154,7 @@ def test_several_policies_at_once(log: Path) -> None:
     answer = last_line(evaluate(log, *SMALL, "--ratio", "a,b", "--json"))
     assert len(answer["interval"]["estimate"]) == 2
     assert answer["interval"]["estimate"][0] == pytest.approx(by_hand(log, ratio="a").estimate)
-    assert "each policy minus the first, on the same data" in evaluate(log, *SMALL, "--ratio", "a,b").stdout
+    assert "each policy minus the first, from the same data" in evaluate(log, *SMALL, "--ratio", "a,b").stdout
 
 
 def test_what_is_asked_of_the_starts(log: Path) -> None:

@@ -175,7 +175,7 @@ def answer(run: Run, json_lines: bool, lower: float | None, width: float | None)
     else:
         typer.echo(str(report))
         if differences is not None:
-            typer.echo("each policy minus the first, on the same data")
+            typer.echo("each policy minus the first, from the same data")
             typer.echo(str(differences))
     judge(report.interval, lower, width)
 
