@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore = ["methods/batch_means_of_rewards.py"]  # registers a method, which can be done once only
+
 # Before anything imports NumPy or Matplotlib: both read these once.
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -472,7 +472,9 @@ def _check_agreement(backend: Backend, algorithm: Algorithm, method: Method, dat
     states = [one.copy()._state.method for one in (own, expected)]
     if hasattr(states[0], "scale"):  # a bound that serves to see divergence, see `Fold`
         states = [replace(state, scale=0.0) for state in states]
-    left, right = (arrays_of(state) for state in states)
+    left, right = (
+        arrays_of((state, one.copy()._state.episodes)) for state, one in zip(states, (own, expected), strict=True)
+    )
     _demand(len(left) == len(right), "the states have different parts")
     for a, b in zip(left, right, strict=True):
         scale = float(np.abs(b.astype(np.float64)).max(initial=0.0))

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from mdps import small_problem
 
+import inferl
+from inferl import engine
 from inferl.algorithms import GTD, GTD2, TD, TDC, Algorithm, EmphaticTD, Linear, NStepTD, Stack
 from inferl.data.arrays import Floats
 from inferl.data.increments import Increments
@@ -22,9 +24,10 @@ from inferl.data.vectors import Sparse
 from inferl.engine import Draws, _native, native, reference
 from inferl.engine.backend import Fold
 from inferl.engine.multipliers import BlockClock, Multipliers
+from inferl.errors import SettingError
 from inferl.methods.bootstrap import OnlineBootstrap
 from inferl.methods.step_sizes import Polynomial
-from inferl.testing import assert_same_bits, evaluated
+from inferl.testing import assert_same_bits, check_backend, evaluated
 
 MISFIT = "do not fit together"
 BOTH = pytest.mark.parametrize("kernel", [native, reference], ids=["native", "reference"])
@@ -433,3 +436,59 @@ def test_what_is_changed_in_place_is_not_copied() -> None:
     for iterate in copies:
         with pytest.raises(TypeError, match="incompatible function arguments"):
             native.fold(iterate, np.zeros((7, 9)), increments, np.full(10, 0.1), np.arange(10.0), draws)
+
+
+# The contract.
+
+
+@pytest.mark.parametrize("name", engine.names())
+def test_every_backend_keeps_the_contract(name: str) -> None:
+    check_backend(engine.backend_named(name))
+
+
+def test_every_instruction_set_keeps_the_contract(instruction_set: str) -> None:
+    check_backend(engine.backend_named("native"))
+
+
+# Which argument is spoiled on its way in, of those that are not written to.
+SPOILED = {
+    "fold": 3,
+    "walk": 5,
+    "pair_up": 0,
+    "add_entries": 1,
+    "decaying_sum": 0,
+    "sum_episodes": 1,
+    "follow_episodes": 0,
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_the_contract_tells_what_is_wrong(name: str) -> None:
+    right: Any = getattr(reference, name)
+
+    def wrong(*arguments: Any) -> Any:
+        return right(*(1.001 * x if i == SPOILED[name] else x for i, x in enumerate(arguments)))
+
+    with pytest.raises(AssertionError):
+        check_backend(replace(engine.backend_named("reference"), **{name: wrong}))  # type: ignore[arg-type]
+
+
+def test_an_evaluator_owns_its_backend() -> None:
+    data = PROBLEM.sample(200, seed=0)
+    slow = inferl.Evaluator(TD(2), backend="reference").update(data)
+    assert (slow.backend.name, inferl.Evaluator(TD(2)).backend.name.split()[0]) == ("reference", "native")
+    assert slow.interval(np.ones(2)).estimate == pytest.approx(
+        inferl.Evaluator(TD(2)).update(data).interval(np.ones(2)).estimate, rel=1e-12
+    )
+    with pytest.raises(SettingError, match="no backend 'quantum'; choose 'auto' or one of 'native', 'reference'"):
+        inferl.Evaluator(TD(2), backend="quantum")
+
+
+def test_a_backend_of_ones_own_is_registered_once() -> None:
+    made = replace(engine.backend_named("reference"), name="mine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(engine._REGISTERED, "mine", lambda: made)
+        assert inferl.Evaluator(TD(2), backend="mine").backend is made
+        engine.backend_named.cache_clear()
+    with pytest.raises(SettingError, match="there is a backend 'native' already"):
+        engine.register("native", lambda: made)

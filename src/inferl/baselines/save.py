@@ -55,9 +55,9 @@ def save(data: Transitions, target: ArrayLike, level: float = 0.95) -> Interval:
     factored = Factored(psi.T @ difference / n, np.abs(difference).max(axis=0))
     beta = factored.solve(psi.T @ data.rewards / n)
     error = data.rewards - difference @ beta
-    rows, unknown, length = factored.influence(targets)  # U' Sigma^-1
+    rows, unidentified = factored.influence(targets, np.zeros(len(targets)))  # U' Sigma^-1
     spread = np.sqrt(np.mean((error[:, None] * (psi @ rows.T)) ** 2, axis=0) / n)
-    lost = unknown > UNIDENTIFIED * length
+    lost = unidentified > UNIDENTIFIED
     spread = np.where(lost, np.inf, spread)
     estimate = targets @ beta
     lower, upper = normal(estimate, spread, level)
