@@ -6,7 +6,7 @@ importance ratio and dphi = phi - g phi', TD(0) for example has u = rho phi, v =
 
 Begin with `base.py` (the interface) and `td.py` (the simplest algorithms). `doubly_robust.py` is the default for values
 of start distributions; `custom.py` takes user-defined increments; `targets.py` converts targets to vectors. To add an
-algorithm, subclass `Algorithm`, write `increments`, and run the contract test `check_algorithm` on it.
+algorithm, subclass `Algorithm`, write `increments`, and run `inferl.testing.check_algorithm` on it.
 """
 
 from inferl.algorithms.average import AverageReward

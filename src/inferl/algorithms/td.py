@@ -75,7 +75,7 @@ class EmphaticTD(Algorithm):
 
     @property
     def sparse(self) -> bool:
-        """False with a trace, which involves many states."""
+        """False: traces involve many states."""
         return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:

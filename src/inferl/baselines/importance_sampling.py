@@ -15,9 +15,7 @@ from inferl.interval import Interval, check_level
 
 __all__ = ["per_decision", "weight_notes"]
 
-MIN_DECISIVE = (
-    5  # kurtosis-based effective number of episodes behind the variance of the weights; below it there is a note
-)
+MIN_ESS = 5  # kurtosis-based effective number of episodes behind the variance of the weights; below it, a note
 MAX_DEVIATION = 2.58  # largest distance of the mean weight from 1 in standard errors: one false alarm in 100
 
 
@@ -121,7 +119,7 @@ def weight_notes(weights: Floats) -> tuple[str, ...]:
     variance, fourth = float((deviation**2).sum()), float((deviation**4).sum())
     excess = fourth - 3 * variance**2 / n
     variance_ess = variance**2 / excess if excess > 0 else np.inf
-    if variance_ess < MIN_DECISIVE:
+    if variance_ess < MIN_ESS:
         effective = float((weights / largest).sum() ** 2 / ((weights / largest) ** 2).sum())
         notes.append(
             f"ratio tails: the variance of the weights rests on about {variance_ess:.1f} of {n} episodes (effective "

@@ -257,7 +257,7 @@ def _one(name: str) -> str:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Say whether two records differ in nothing but their rows; what all rows share may be left to the first."""
+    """Whether two records can be joined: the same types, dtypes and shapes of a row, and equal shared fields."""
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):

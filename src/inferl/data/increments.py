@@ -61,7 +61,7 @@ class Increments(Rows):
 
     @property
     def n_terms(self) -> int:
-        """Number K of rank-one terms a step."""
+        """Number K of rank-one terms per step."""
         return int(self.c.shape[1])
 
     def at(self, theta: Floats) -> Floats:

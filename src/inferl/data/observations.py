@@ -30,9 +30,7 @@ class Observations:
     def __init__(self, dimension: int, capacity: int) -> None:
         self.dimension = dimension
         self.capacity = capacity
-        self.tabular: bool | None = (
-            None  # whether features are row numbers; None: not known yet, so no step is ordinary
-        )
+        self.tabular: bool | None = None  # whether features are row numbers; None: not known yet
         self.rows: list[tuple[Any, ...]] = []
         self._shape = (dimension,)
         self._vectors = np.zeros((0, 2 * dimension))  # features and next features, where they are vectors

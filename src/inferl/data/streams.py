@@ -27,7 +27,7 @@ __all__ = ["TILE", "Clock", "Steps", "Streams"]
 
 Scalar = TypeVar("Scalar", np.int64, np.bool_)
 
-MOST_QUIET = 4096  # number of slots from which on a stream between two episodes may lose its slot
+MOST_QUIET = 4096  # from this many slots on, a new stream may take the slot of one between two episodes
 TILE = 64  # rows are processed in tiles kL+1 .. (k+1)L of the whole stream, wherever chunks end
 
 
@@ -73,9 +73,7 @@ class Streams:
     completed: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) closed by `last`
     ended: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # (S,) the latest row was `last`
     episode: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) label of the latest row, or -1
-    latest: Integers = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # (S,) number of the latest row in arrival order
+    latest: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) its number in arrival order
 
     def verify(self) -> None:
         """Raise for impossible slots."""

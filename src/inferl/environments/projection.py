@@ -111,8 +111,7 @@ class Projection:
 
         lag_zero = phi.T @ (np.bincount(states, law[states] * chances * scores**2, n_states)[:, None] * phi)
         means = np.bincount(states, chances * scores, n_states)[:, None] * phi
-        arrivals = (
-            self.outcomes.restarted(law[states] * chances * scores, initial, terminal).T @ phi
-        )  # E[f_0 ; s_1 = s]
+        # E[f_0 ; s_1 = s]
+        arrivals = self.outcomes.restarted(law[states] * chances * scores, initial, terminal).T @ phi
         later = arrivals.T @ self.chain.poisson(means)
         return ScoreCovariance(lag_zero + later + later.T, lag_zero, self.matrix, theta)

@@ -26,7 +26,7 @@ from inferl.variance.segments import Segments
 __all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
 
 FEWEST_BLOCKS = 8  # with fewer, the variance cannot be estimated
-FEWEST_HEARD = 32  # blocks of the level from which the effective sample size of the scores is read
+FEWEST_FOR_ESS = 32  # blocks of the level from which the effective sample size of the scores is read
 
 
 @dataclass(eq=False)
@@ -355,8 +355,8 @@ def block_error(scores: Scores, influence: Floats, n: int, single: bool) -> tupl
         rate = np.concatenate([rate[below], wholes.rate(n * influence)[None]])
         length = np.append(length[below], wholes.length.mean())
         df, blocks = np.append(df[below], wholes.df), np.append(blocks[below], len(wholes.length))
-    heard = int(np.count_nonzero(df >= FEWEST_HEARD - 1)) - 1
-    top = None if among and heard == len(df) - 1 else max(heard, 0)
+    highest = int(np.count_nonzero(df >= FEWEST_FOR_ESS - 1)) - 1
+    top = None if among and highest == len(df) - 1 else max(highest, 0)
     effective = n / _slowness(scores.spread(0), scores.spread(top))
     shown = 1 if single else len(rate)
     variance, degrees, share = long_run(rate[:shown], df[:shown], final=among and not single)

@@ -31,17 +31,11 @@ class EpisodeSummary(InPlace):
     terminated: int = 0  # ended in a terminal state
     limited: int = 0  # ended by a time limit that is part of the task
     cut: int = 0  # truncated: the rewards after it are unobserved
-    beyond: Floats = field(
-        default_factory=lambda: np.zeros(1)
-    )  # (m,) sum over truncated episodes of the weight beyond their end
+    beyond: Floats = field(default_factory=lambda: np.zeros(1))  # (m,) sum of the weights beyond truncated ends
     weights: Floats = field(default_factory=lambda: np.zeros((1, 2)))  # (m, 2) sums of mean weights and their squares
-    earned: Floats = field(
-        default_factory=lambda: np.array([np.inf, -np.inf])
-    )  # smallest and largest return of complete episodes
+    earned: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # extreme returns, if complete
     rewards: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # smallest and largest reward
-    discounts: Floats = field(
-        default_factory=lambda: np.array([np.inf, -np.inf])
-    )  # smallest and largest positive discount
+    discounts: Floats = field(default_factory=lambda: np.array([np.inf, -np.inf]))  # the same, of positive ones
     steps: int = 0
 
     def verify(self) -> None:
