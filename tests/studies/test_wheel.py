@@ -24,7 +24,7 @@ def test_the_wheel_is_the_package() -> None:
     assert set(BUILD["wheel"]) == {"packages"}  # nothing else is put in
     installs = [line for line in (ROOT / "CMakeLists.txt").read_text().splitlines() if line.startswith("install(")]
     assert installs == ["install(TARGETS _native LIBRARY DESTINATION inferl/engine)"]
-    studies = {path.name for path in (ROOT / "studies").iterdir() if path.is_dir()} | {"studies", "learners", "weights"}
+    studies = {path.parent.name for path in (ROOT / "studies").rglob("__init__.py")}
     assert not [path for path in package_files() if studies & set(path.relative_to(ROOT / "src").parts)]
 
 
