@@ -6,19 +6,19 @@ python -m studies.paper.page
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from studies.markdown import count, percent, table
+from studies.pages import render
 from studies.paper import pong_page, sepsis_page
 from studies.paper.drawing import draw
 from studies.paper.machinery import Result
 from studies.paper.summaries import LEVEL, select, slope
-from studies.paper.tables import by_length, coverage, criteria_table, filled, line, made_by, meets, table_by, wide
-from studies.paper.words import FROZENLAKE, HEAD, RANDOM_MDP
+from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, table_by, wide
 
 __all__ = ["criteria", "page"]
 
@@ -30,17 +30,16 @@ SETTLED = 250  # episodes from which the average on FrozenLake has converged
 
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
-    parts = [HEAD]
-    families = {
-        "frozenlake": _frozenlake,
-        "pong": pong_page.section,
-        "random_mdp": _random_mdp,
-        "sepsis": sepsis_page.section,
-    }
-    for name, sections in families.items():
+    parts = [render("reproduction")]
+    for name, facts in (
+        ("frozenlake", _frozenlake),
+        ("pong", pong_page.facts),
+        ("random_mdp", _random_mdp),
+        ("sepsis", sepsis_page.facts),
+    ):
         path = results / f"{name}.json"
         if path.exists():
-            parts += sections(json.loads(path.read_text()))
+            parts.append(render(name, **facts(json.loads(path.read_text()))))
     return "\n".join(parts)
 
 
@@ -77,7 +76,7 @@ def criteria(content: dict[str, Any]) -> list[Result]:
     return lines
 
 
-def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
+def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
     cells, settings = content["coverage"], content["settings"]
     printed = f"as printed, initial {settings['printed_initials'][-1]:g}"
     policy, cost = content["policy"], content["cost"]
@@ -122,14 +121,14 @@ def _frozenlake(content: dict[str, Any]) -> Iterable[str]:
         ),
         "made_by": made_by(content),
     }
-    yield filled(FROZENLAKE, facts | tables)
+    return facts | tables
 
 
-def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
+def _random_mdp(content: dict[str, Any]) -> dict[str, str]:
     cells, steps = content["coverage"], content["settings"]["steps"]
     names = list(dict.fromkeys(cell["method"] for cell in cells))
     cost = content["cost"]
-    facts = {
+    return {
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
         **_cost_facts(cost["GTD2"]),
@@ -143,7 +142,6 @@ def _random_mdp(content: dict[str, Any]) -> Iterable[str]:
         "cost_table": _cost_table(cost),
         "made_by": made_by(content),
     }
-    yield filled(RANDOM_MDP, facts)
 
 
 def _cost_facts(cost: Result) -> dict[str, str]:

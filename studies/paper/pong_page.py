@@ -1,4 +1,4 @@
-"""The Pong section of docs/reproduction.md: its text, and the numbers that are filled in from the results."""
+"""The numbers and tables of the Pong section of docs/reproduction.md."""
 
 from __future__ import annotations
 
@@ -10,103 +10,12 @@ from typing import Any
 from studies.markdown import Columns, count, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
-from studies.paper.tables import criteria_table, filled, line, made_by
+from studies.paper.tables import criteria_table, line, made_by
 
-__all__ = ["criteria", "lines", "section"]
+__all__ = ["criteria", "facts", "lines"]
 
 SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
 APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
-
-WORDS = """\
-## Atari Pong, on-policy, with the features of a DQN
-
-A DQN of our own (greedy score <score>; `python -m studies.paper.learners --evaluate` measures it again) without its
-last layer gives 512 features of a state. Linear TD with these features evaluates ε-greedy versions of its policy, from
-<episodes> games each (<steps> steps in all; γ = .99, rewards × 0.1, no sticky actions, up to 30 no-ops before a
-game). The target is the value of the start of a game: the mean features of <starts> starts, nearly all of which look
-the same. Every policy, and Monte Carlo, has its own games, and none of them was used to choose settings. Step sizes
-are α₀ t^-<decay> with a cap, α₀ = <unit_initial> for features divided by their norm and <raw_initial> for raw ones: of
-the six tried for each (η of .65 and .75), these were closest to least squares on 12 pilot games of each of three
-policies, repeated eight times.
-
-**The estimand.** All intervals except those of Monte Carlo are for the projected value φ'θ*. That is the value only
-if the features can express it, which is not known for 512 units of a network. Monte Carlo (<return_games> other games,
-stopped after <horizon> steps, when a reward is discounted to γ^<horizon> = 0.03 %) estimates the value itself, and
-shows how far apart the two are.
-
-<criteria>
-
-### A game, and one run's intervals (the paper's first figure)
-
-![one run](images/reproduction/pong-example.png)
-
-*The paper*: intervals for the start over 100 episodes, quantile and standard error.
-
-*Agrees*: the two kinds, here percentile and normal, are nearly the same.
-
-*Does not*: with this step size the bootstrap of the greedy policy does not converge in 100 games. It is still
-<greedy_gap> standard errors away from least squares, and the convergence check says so. Without this check its narrow
-interval would look reliable.
-
-Least squares has a different problem with games that are nearly identical: from 6 to 20 games its interval is about ten
-times as wide as before and after. The pilot at which the games of an epoch are scored comes from five games that hardly
-differ, so 512 parameters are fitted to few states. A later game leaves their path, and there the pilot's values are
-several times too large. Once a pilot has seen such games the interval is narrow again; the estimate is not affected.
-
-### Widths, and error bars of the policies (the paper's second figure)
-
-![widths](images/reproduction/pong-widths.png)
-![policies](images/reproduction/pong-policies.png)
-
-<policies_table>
-
-*unit*: features divided by their norm; *raw*: as they are. 95 % intervals: percentile for the bootstrap, normal for
-least squares, Student's for Monte Carlo. *As printed*: the paper's text taken literally, with α₀ = <printed_initial>.
-
-*The paper*: the value falls gradually with ε; policies with some randomness have lower variance than the greedy one.
-
-*Agrees*: the value falls with ε, by every method, and neighbouring policies can be distinguished.
-
-*Does not*: randomness does not make intervals narrower. At step sizes with which the recursion comes near the fixed
-point they widen with ε, as the spread of returns does; the greedy policy, whose games hardly differ (<distinct>
-distinct returns among <return_games>), has about the narrowest. The text as printed gives intervals a few times
-narrower than all others, around numbers that are still near the start at 0.
-
-Widths after <episodes> games:
-
-<widths_table>
-
-### Bias of the features, and dependence
-
-![blocks](images/reproduction/pong-blocks.png)
-
-<checks_table>
-
-*The projected value is not the value.* For the greedy policy least squares lies <greedy_away> (unit) and
-<greedy_away_raw> (raw) away from Monte Carlo, several standard errors of both: the estimand of its interval is the
-projected value, and it misses the value. No check of plain TD can detect this; Monte Carlo does. For ε > 0 the
-differences are no larger than chance allows, but with the standard errors of Monte Carlo (up to <largest_error>) a
-difference below about <smallest_seen> would not have been detected.
-
-*Dependence.* If features cannot express the value, scores may depend on each other over time, and an interval that
-treats them as independent is then too narrow (as with the random features on FrozenLake, above). Here they do not: no
-block length shows a larger standard error than single steps, the check passes for every i.i.d. interval, and intervals
-from blocks are about as wide, or narrower. This could not be known before the run; blocks are the default of least
-squares, and here they cost nothing.
-
-### The games and their features
-
-<games_table>
-
-Greedy games visit few states, and some units are never active in them. A is nearly singular for every policy (condition
-numbers of 4e8 to 2e11). Least squares solves with a relative ridge of 1e-10, and the identification check finds that
-the data determine the target. TD moves slowly along the nearly singular directions: in <failed> of the <cases> cases
-above it has not converged, and neither step size converges for every policy.
-
-The games are stored in the folder of a run (about 200 MB), so that a second start does not play them again.
-
-<made_by>
-"""
 
 
 def criteria(content: dict[str, Any]) -> list[Result]:
@@ -151,41 +60,38 @@ def lines(content: dict[str, Any]) -> Iterable[str]:
     yield "The estimand of all but Monte Carlo is the projected value: the value only if the features can express it."
 
 
-def section(content: dict[str, Any]) -> Iterable[str]:
-    """The section of the page."""
+def facts(content: dict[str, Any]) -> dict[str, str]:
+    """The numbers and tables of the section."""
     settings = content["settings"]
     steps = sum(row["steps"] for row in content["games"])
     largest = max(row["standard_error"] for row in content["monte_carlo"])
     arrived = [row for row in content["checks"] if (row["method"], row["name"]) == ("bootstrap", "convergence")]
-    yield filled(
-        WORDS,
-        {
-            "criteria": criteria_table(criteria(content)),
-            "games_table": _games(content),
-            "policies_table": _policies(content),
-            "widths_table": _widths(content),
-            "checks_table": _checks(content),
-            "score": f"{content['network']['greedy_score']['mean']:.1f}",
-            "greedy_gap": _gap(content),
-            "distinct": str(content["monte_carlo"][0]["distinct"]),
-            "greedy_away": _away(content, "unit"),
-            "greedy_away_raw": _away(content, "raw"),
-            "largest_error": f"{largest:.4f}",
-            "smallest_seen": f"{2 * largest:.3f}",
-            "starts": str(settings["starts"]),
-            "failed": str(sum(check["status"] == "failed" for check in arrived)),
-            "cases": str(len(arrived)),
-            "episodes": str(settings["episodes"]),
-            "steps": count(steps),
-            "horizon": str(settings["horizon"]),
-            "return_games": str(content["monte_carlo"][0]["games"]),
-            "unit_initial": f"{settings['initials'][0]:g}",
-            "raw_initial": f"{settings['initials'][1]:g}",
-            "decay": f"{settings['decay']:g}",
-            "printed_initial": f"{settings['printed_initial']:g}",
-            "made_by": made_by(content),
-        },
-    )
+    return {
+        "criteria": criteria_table(criteria(content)),
+        "games_table": _games(content),
+        "policies_table": _policies(content),
+        "widths_table": _widths(content),
+        "checks_table": _checks(content),
+        "score": f"{content['network']['greedy_score']['mean']:.1f}",
+        "greedy_gap": _gap(content),
+        "distinct": str(content["monte_carlo"][0]["distinct"]),
+        "greedy_away": _away(content, "unit"),
+        "greedy_away_raw": _away(content, "raw"),
+        "largest_error": f"{largest:.4f}",
+        "smallest_seen": f"{2 * largest:.3f}",
+        "starts": str(settings["starts"]),
+        "failed": str(sum(check["status"] == "failed" for check in arrived)),
+        "cases": str(len(arrived)),
+        "episodes": str(settings["episodes"]),
+        "steps": count(steps),
+        "horizon": str(settings["horizon"]),
+        "return_games": str(content["monte_carlo"][0]["games"]),
+        "unit_initial": f"{settings['initials'][0]:g}",
+        "raw_initial": f"{settings['initials'][1]:g}",
+        "decay": f"{settings['decay']:g}",
+        "printed_initial": f"{settings['printed_initial']:g}",
+        "made_by": made_by(content),
+    }
 
 
 def _away(content: dict[str, Any], features: str) -> str:

@@ -1,132 +1,20 @@
-"""The page of the sepsis study: its words, and the facts that are filled in from the results."""
+"""The numbers and tables of the sepsis section of docs/reproduction.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from studies.markdown import Columns, count, percent, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.summaries import given, select
-from studies.paper.tables import by_length, coverage, criteria_table, filled, line, made_by, meets, table_by, wide
+from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, table_by, wide
 
-__all__ = ["criteria", "section"]
+__all__ = ["criteria", "facts"]
 
 FEATURES = ("components", "factors")
 TABLE = "least squares, table"
 T_QUANTILE = 1.96  # of the widths behind a median: thousands of blocks
-
-WORDS = """\
-## Sepsis treatment, off-policy
-
-The simulator of Oberst and Sontag (2019), reimplemented from its description: eight factors make 1440 states, three
-treatments 8 actions; the reward is -1 for death and +1 for discharge. Given state and action the four vital signs move
-independently, so the transition tensor is a product of small matrices and known exactly
-(`inferl.environments.sepsis.mdp()`); so are the true values, which the paper did not have. Variant `corrected` (an
-error in the glucose dynamics of the original is fixed), γ = .99, episodes not truncated. Q-learning finds a policy with
-value <value> at the start distribution, <share> of the optimal <best>. Data come from its ε-greedy version, ε = .05,
-with value <behaviour_value>; episodes have <mean_length> steps on average. *Components* are the eight factors as
-numbers, with an intercept (9 features); *factors* are indicators of all levels that are not normal, with an intercept
-(14).
-
-<criteria>
-
-### The error over episodes (the paper's *Estimation error*)
-
-![mspbe](images/reproduction/sepsis-mspbe.png)
-
-<ends_table>
-
-Medians over <curves_repeats> paths; dashed: estimated from the same data, online.
-
-*The paper*: the MSPBE decreases gradually over 20,000 episodes.
-
-*Agrees*: it does, with both sets of features, for GTD2 and for TDC.
-
-*What the paper could not see*: how far the recursion still is from convergence. At the end the MSPBE of GTD2 is
-<excess_components> times (components) and <excess_factors> times (factors) that of the least-squares solution of the
-same data. The estimate from the data follows the exact error down to its floor, the estimate at θ* itself (the lower
-dashed line), where least squares is from the start. With the step sizes of the rule of thumb, α E|φ|² = <thumb> t^-.65,
-the error falls too, while the error of the value of the start is still <off_thumb> (components); the step sizes used
-here are ten times as large (<initial>), chosen on other seeds.
-
-### Widths (the paper's *CI widths*)
-
-![widths](images/reproduction/sepsis-widths.png)
-
-*The paper*: the widths of the quantile and of the SE interval decrease as data come in.
-
-*Agrees*: they do, and the two kinds (here percentile and normal) are alike. At the end the intervals of GTD2 are
-<wider_components> and <wider_factors> times as wide as those of least squares. A decreasing width does not show that
-the interval covers, which is the next question.
-
-### Coverage of the value, with tabular features
-
-![coverage](images/reproduction/sepsis-coverage.png)
-
-<table_table>
-
-Least squares with importance ratios, one feature for each state; coverage among the repeats that had an interval
-(<repeats> repeats). The features are complete, so the estimand is V itself.
-
-<errors_table>
-
-Coverage is nominal, for the start distribution and for single states, also for a diabetic, who is one start in 29.
-After 500 episodes there is mostly no interval for the start distribution: some of its 74 states have not been seen, or
-never with the target's action, and a target with an unidentified fraction above 1 % is refused. The target *observed
-starts* is the distribution of the patients in the data instead. A refused interval counts neither as a hit nor as a
-miss here.
-
-### Coverage of θ*, with linear features
-
-<linear_table>
-
-<linear_errors_table>
-
-Here the estimand is φ'θ*, the fixed point that all these methods share (<linear_repeats> repeats; for the bootstraps
-the first table has percentile intervals, the second normal ones). How far it is from the value depends on the features:
-
-<states_table>
-
-Least squares has nominal coverage. The bootstraps have not, and the coverage of GTD2 decreases: the averages are
-biased, by more than their spread, and the intervals shrink faster than this bias does, although the replicas spread
-more widely than the estimates do. Two errors combine: the remaining transient (the slowest direction of GTD2 has an
-eigenvalue of <slowest_components> and <slowest_factors> E|φ|²), and the dependence of successive transitions, which a
-random order removes. With components the two have opposite signs; with factors nearly all of the error is transient:
-
-<order_table>
-
-The **convergence** check, which compares the average with the least-squares solution of the same data, detects this.
-The table shows how often it fails (beyond 1.5 standard errors), and the coverage where it passes:
-
-<arrived_table>
-
-Coverage of the coordinates of θ*: the average with its standard error, and the lowest. The coordinate of a rare level
-needs about 2000 episodes even with least squares:
-
-<coordinates_table>
-
-### Is the new policy better? The difference from the old policy's data alone
-
-![difference](images/reproduction/sepsis-difference.png)
-
-<difference_table>
-
-<difference_errors_table>
-
-A clinician asks: how much would the target policy gain over current practice? Use two columns of ratios (that of the
-target, and 1 for the behaviour), `Stack(TD(n), TD(n))`, and the target c, -c: one pass and one interval, which accounts
-for the correlation of the two estimates. The true gain is <gain> (<difference_repeats> repeats); the interval with
-tabular features lies above 0 in <above> of them after <first_difference> episodes.
-
-### A second data set
-
-`inferl.environments.icu_sepsis.load()` reads the ICU-Sepsis matrices (716 states, 25 actions, estimated from hospital
-records) as a `FiniteMDP`, from the installed package `icu-sepsis` or from the path of its file; the package itself is
-not imported.
-
-<made_by>
-"""
 
 
 def criteria(content: dict[str, Any]) -> list[Result]:
@@ -151,12 +39,12 @@ def criteria(content: dict[str, Any]) -> list[Result]:
     return found
 
 
-def section(content: dict[str, Any]) -> Iterable[str]:
-    """The study's part of the page."""
+def facts(content: dict[str, Any]) -> dict[str, str]:
+    """The numbers and tables of the section."""
     cells, settings, policy = content["coverage"], content["settings"], content["policy"]
     names = ["start", "observed starts", "slow heart", "two abnormal", "diabetes"]
     linear = [f"{method}, {label}" for label in FEATURES for method in ("GTD2", "TDC", "least squares")]
-    facts = {
+    return {
         "value": f"{policy['value']:.4f}",
         "best": f"{policy['optimal_value']:.4f}",
         "share": percent(policy["share"], 2),
@@ -190,7 +78,6 @@ def section(content: dict[str, Any]) -> Iterable[str]:
         "difference_errors_table": _errors(cells, ["difference, table", "difference, factors"]),
         "made_by": made_by(content),
     }
-    yield filled(WORDS, facts)
 
 
 def _comparisons(content: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Small things that the pages of all studies are written with: tables, lines of criteria, provenance."""
+"""What the pages of all experiments have: tables by length, criteria, provenance."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from studies.markdown import count, share, table, yes
+from studies.pages import render
 from studies.paper.machinery import Result
 from studies.paper.summaries import select
 from studies.provenance import software
@@ -14,7 +15,6 @@ __all__ = [
     "by_length",
     "coverage",
     "criteria_table",
-    "filled",
     "line",
     "made_by",
     "meets",
@@ -36,21 +36,11 @@ def criteria_table(lines: Sequence[Result]) -> str:
     return table(head, [[line["what"], line["wanted"], line["found"], yes(line["met"])] for line in lines])
 
 
-def filled(words: str, facts: dict[str, str]) -> str:
-    """Words with the facts in place of their names in angle brackets."""
-    for name, fact in facts.items():
-        words = words.replace(f"<{name}>", fact)
-    return words
-
-
 def made_by(content: dict[str, Any]) -> str:
     """Say what made the results."""
     made = content["provenance"]
     repeats = ", ".join(f"{name} {count}" for name, count in content["repeats"].items())
-    return (
-        f"Made by `{made['command']}`: seed {made['seed']}, commit {made['commit']}, kernel {made['kernel']}, "
-        f"{software(made)}; repeats: {repeats}."
-    )
+    return render("made_by", made=made, software=software(made), repeats=repeats).rstrip()
 
 
 def by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:

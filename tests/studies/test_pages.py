@@ -1,0 +1,75 @@
+"""Pages from templates: both sides of every condition, and facts that are missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jinja2
+import pytest
+
+from inferl.errors import DataError
+from studies.pages import TEMPLATES, render, replaced
+from studies.validity import manyparts_page, page, trust_page, value_page
+
+
+def result(name: str) -> dict[str, Any]:
+    return dict(json.loads((page.RESULTS / f"{name}.json").read_text()))
+
+
+def judged(name: str, lines: str, met: bool) -> dict[str, Any]:
+    """Results of which all criteria are met, or none."""
+    content = result(name)
+    for line in content[lines]:
+        line |= {"met": met, "failing": [] if met else ["a cell"]}
+    return content
+
+
+def value(met: bool) -> str:
+    content = result("value")
+    for cell in content["cells"]:
+        if cell["method"] == "value":
+            cell |= {"verdict": "holds" if met else "fails", "coverage": 0.95 if met else 0.5}
+    return render("value", **value_page.facts(content))
+
+
+def trust(met: bool) -> str:
+    content, closer = judged("trust", "criteria", met), result("closer")
+    closer["study"] = {} if met else content["provenance"]
+    return render("trust", **trust_page.facts(content, closer, result("rules"), result("rare"), result("series")))
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
+        (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
+        (lambda met: render("manyparts", **manyparts_page.facts(judged("manyparts", "cells", met))), ["Not met: AR("]),
+        (lambda met: render("method", **page.method_facts(judged("method", "criteria", met))), ["forgotten its start"]),
+    ],
+)
+def test_what_is_said_of_missed_criteria_is_said_only_then(written: Callable[[bool], str], words: list[str]) -> None:
+    met, missed = written(True), written(False)
+    for text in (met, missed):
+        assert "\n\n\n" not in text
+        assert text.endswith((".\n", "`\n"))
+    for part in words:
+        assert part in " ".join(missed.split())
+        assert part not in " ".join(met.split())
+
+
+def test_a_fact_that_is_missing_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="'rates' is undefined"):
+        render("speed", features="10")
+
+
+def test_prose_is_wrapped_as_code_is() -> None:
+    for path in TEMPLATES.glob("*.j2"):
+        plain = [line for line in path.read_text().splitlines() if "{" not in line and not line.startswith("<!--")]
+        assert max(map(len, plain), default=0) <= 120, path
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(DataError, match="no place for the results"):
+        replaced("# A page", "<!-- begin -->", "<!-- end -->", "a block")
