@@ -248,7 +248,7 @@ def test_an_interval_that_failed_a_check_meets_no_gate(tmp_path: Path) -> None:
     [
         (["--level", "95"], "did you mean 0.95?"),
         (["--features", "z"], "there is no column 'z' (features)"),
-        (["--features", "s"], "say n_states"),
+        (["--features", "s"], "give n_states"),
         ([*SMALL, "--step-size", "3"], "least squares has no step size"),
         ([*SMALL, "--method", "bootstrap"], "the bootstrap needs --step-size"),
         ([*SMALL, "--algorithm", "gtd2", "--trace", "0.5"], "gtd2 has no trace"),

@@ -234,11 +234,11 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"reward": None}, "say which column holds the reward"),
         ({"reward": "pay"}, r"there is no column 'pay' \(reward\); the log has the columns patient"),
         ({"reward": 3}, "reward is 3; expected the name of a column"),
-        ({"features": "state"}, r"holds whole numbers: say n_states .* or give a list, \['state'\]"),
+        ({"features": "state"}, r"holds whole numbers: give n_states .* or give a list, \['state'\]"),
         ({"features": ["state"], "n_states": 4}, "one column that holds states; features names several"),
         ({"features": "patient"}, "row 1, column 'patient': 'a' is not a finite number"),
         ({"n_states": 0}, "n_states is 0"),
-        ({"discount": 0.0}, r"discount is 0.0; it lies in \(0, 1\]"),
+        ({"discount": 0.0}, r"discount is 0.0; it must lie in \(0, 1\]"),
         ({"discount": 1.0, "terminated": None}, "finite only if episodes terminate, and no column says where"),
         ({"episodes_end": True, "episode": None}, "episodes_end needs the column of the episodes"),
         ({"episodes_end": True, "next_features": "pulse"}, "and no column of next features"),
@@ -251,7 +251,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"target_probability": "q"}, "target_probability is given, but no behaviour_probability"),
         ({"ratio": "p", "target_probability": "q"}, "ratio is given and so is target_probability"),
         ({"behaviour_probability": "p", "behaviour_log_probability": "q"}, "one is enough"),
-        ({"target_probability": lambda x, a: a, "behaviour_probability": "p"}, "asked about actions"),
+        ({"target_probability": lambda x, a: a, "behaviour_probability": "p"}, "needs the actions"),
         ({"target_probability": [0.5], "behaviour_probability": "p"}, "expected probabilities"),
     ],
 )
@@ -273,8 +273,8 @@ def test_a_table_of_a_policy_needs_states() -> None:
         ("nowhere.csv", None, "there is no file .*nowhere.csv"),
         ("empty.csv", b"", "empty.csv is empty"),
         ("folder", "folder", "is a folder"),
-        ("log.parquet", b"PAR1 and so on", "log.parquet: .*; it is damaged or cut off: write it anew"),
-        ("log.arrow", b"ARROW1 and so on", "log.arrow: .*; it is damaged or cut off: write it anew"),
+        ("log.parquet", b"PAR1 and so on", "log.parquet: .*; it is damaged or cut off: write it again"),
+        ("log.arrow", b"ARROW1 and so on", "log.arrow: .*; it is damaged or cut off: write it again"),
         ("numbers.npz", b"\x93NUMPY \xff\xfe", "neither Parquet nor Arrow, and no text"),
         ("log.jsonl", b"{not json}\n", "the first line is no JSON object"),
         ("log.csv", b"x,x,reward\n1,2,3\n", "more than one column 'x'"),
@@ -377,7 +377,7 @@ def test_offsets_that_point_outside_are_refused(tmp_path: Path) -> None:
     broken = path.read_bytes().replace(offsets.tobytes(), (offsets * 100_000).tobytes())
     assert broken != path.read_bytes()
     path.write_bytes(broken)
-    with pytest.raises(DataError, match=r"after row 0: .*; it is damaged or cut off: write it anew"):
+    with pytest.raises(DataError, match=r"after row 0: .*; it is damaged or cut off: write it again"):
         list(table(path, features="x"))
 
 

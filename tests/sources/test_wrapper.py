@@ -138,7 +138,7 @@ def test_two_evaluators_watch_one_environment() -> None:
 def test_an_entry_of_info_is_never_overwritten() -> None:
     env = EvaluatorWrapper(watched(every=1), table(), inferl.features.OneHot(16), 0.9)
     env.reset(seed=0)
-    with pytest.raises(SettingError, match="taken by another wrapper"):
+    with pytest.raises(SettingError, match="used by another wrapper"):
         env.step(0)
 
 

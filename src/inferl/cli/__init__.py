@@ -1,6 +1,6 @@
-"""The shell: ``inferl demo``, ``inferl evaluate`` and their like, a file a command.
+"""The shell commands, ``inferl demo``, ``inferl evaluate`` and so on, one module for each.
 
-What takes long to import is imported inside the commands, so that ``inferl --help`` answers at once.
+Slow imports are inside the commands, so that ``inferl --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["app", "main"]
 
 
 class _Commands(TyperGroup):
-    """Commands whose expected errors are one line, not a traceback."""
+    """Commands that print an expected error as one line, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -33,7 +33,7 @@ class _Commands(TyperGroup):
             typer.echo(f"inferl: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(2) from None
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read our output has left
+            if error.errno == errno.EPIPE:  # the reader of our output has exited
                 raise
             typer.echo(f"inferl: {error}", err=True)
             raise typer.Exit(2) from None
@@ -51,14 +51,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _inferl(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Error bars on a policy's value, updated with every transition.
 
-    Begin with:  [bold]inferl demo[/bold]
+    Start with:  [bold]inferl demo[/bold]
 
-    Exit codes: 0 done, 1 a gate (--require-...) was not met, 2 bad input.
+    Exit codes: 0 success, 1 a gate (--require-...) was not met, 2 bad input.
     """
 
 

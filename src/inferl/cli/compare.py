@@ -1,4 +1,4 @@
-"""``inferl compare``: the difference of two runs."""
+"""``inferl compare``: compare two independent runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["compare"]
 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A run file.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another, of other data.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another run file, from independent data.")],
     level: Level = 0.95,
     json_lines: JSONLines = False,
     require_lower: RequireLower = None,
@@ -23,7 +23,7 @@ def compare(
     """Compare two independent runs: the value of A minus that of B.
 
     The standard error is sqrt(s1^2 + s2^2), with Welch's degrees of freedom.
-    Two policies on one log are not independent: evaluate them at once, with
+    Two policies on one log are not independent: evaluate them together, with
     inferl evaluate --ratio a,b.
 
     [bold]inferl compare new.run old.run --require-lower 0[/bold]

@@ -1,4 +1,4 @@
-"""``inferl demo``: intervals close in on a value that is known exactly, or on something else."""
+"""``inferl demo``: intervals that close in on a value that is known exactly, or on another one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 DISCOUNT = 0.99
-FIRST_READING = 10  # episodes; before, the picture would show little but noise
-FEWEST = 20  # episodes that make a picture
+FIRST_READING = 10  # episodes; earlier readings are mostly noise
+FEWEST = 20  # episodes that are enough for a picture
 STAR = "*: a check failed"
 PICTURES = (".png", ".pdf", ".svg")
 FEATURES, VALUE = "features alone", "the value"
@@ -34,18 +34,18 @@ Show = Callable[[int, Callable[[], Intervals]], None]
 
 
 def demo(
-    episodes: Annotated[int, typer.Option(min=FEWEST, help="Number of episodes to watch.")] = 1000,
+    episodes: Annotated[int, typer.Option(min=FEWEST, help="Number of episodes.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
-    picture: Annotated[Path, typer.Option(help="Where to draw it: a .png, .pdf or .svg file.")] = Path("demo.png"),
+    picture: Annotated[Path, typer.Option(help="Path of the picture: a .png, .pdf or .svg file.")] = Path("demo.png"),
     level: Annotated[float, typer.Option(help="Confidence level, between 0 and 1.")] = 0.95,
 ) -> None:
     """Watch intervals close in on a value that is known exactly.
 
-    The best policy walks over the slippery FrozenLake of Gymnasium. What is
-    its value at the start? First with features that cannot express it, four
-    tiles of 16 states each: what the features alone say, the value, and the
-    mean return. Then with one feature for each state: the online bootstrap,
-    and streaming least squares.
+    The optimal policy walks over the slippery FrozenLake of Gymnasium. What
+    is its value at the start? First with features that cannot express it,
+    four tiles of 16 states each: the value by the features alone, the value,
+    and the mean return. Then with one feature for each state: the online
+    bootstrap, and streaming least squares.
 
     [bold]inferl demo[/bold]
 
@@ -72,12 +72,12 @@ def demo(
 
 
 def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Readings, float]:
-    """Let all watch the same transitions, read them at the milestones, and compute the exact value."""
+    """Feed all evaluators the same transitions, read them at the milestones, and compute the exact value."""
     from inferl.baselines import monte_carlo
     from inferl.environments import FiniteMDP
     from inferl.sources.gym import import_gymnasium, rollout
 
-    # The limit on the steps of an episode is far above any length that occurs: nothing is cut off.
+    # The limit on the steps of an episode is far above any length that occurs: no episode is truncated.
     env = import_gymnasium().make("FrozenLake-v1", map_name="8x8", is_slippery=True, max_episode_steps=100_000)
     lake = FiniteMDP.from_toy_text(env)
     policy = lake.optimal_policy(DISCOUNT)
@@ -109,7 +109,7 @@ def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Re
 
 
 def _in_tiles(chunk: inferl.Transitions) -> inferl.Transitions:
-    """See only in which quarter of the lake a state lies."""
+    """Replace each state by the quarter of the lake in which it lies."""
     from dataclasses import replace
 
     def quarter(state: Any) -> Any:
@@ -119,7 +119,7 @@ def _in_tiles(chunk: inferl.Transitions) -> inferl.Transitions:
 
 
 def _milestones(episodes: int) -> list[int]:
-    """Numbers of episodes at which to read: evenly spaced on a logarithmic axis, round numbers among them."""
+    """Return the numbers of episodes at which to read: evenly spaced on a logarithmic axis, and round numbers."""
     import numpy as np
 
     spaced = np.geomspace(FIRST_READING, episodes, 50).round().astype(int).tolist()
@@ -127,14 +127,14 @@ def _milestones(episodes: int) -> list[int]:
 
 
 def _round_numbers(episodes: int) -> set[int]:
-    """10, 20, 50, 100, ... below the number of episodes, and that number itself."""
+    """Return 10, 20, 50, 100, ... below the number of episodes, and that number itself."""
     powers = range(1, len(str(episodes)))
     return {n for power in powers for n in (10**power, 2 * 10**power, 5 * 10**power) if n < episodes} | {episodes}
 
 
 @contextmanager
 def _bar(console: Console, episodes: int, truth: float) -> Iterator[Show]:
-    """Show a progress bar on a terminal, and both intervals as they are now."""
+    """Show a progress bar on a terminal, and the present intervals."""
     from rich.console import Group
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -154,7 +154,7 @@ def _bar(console: Console, episodes: int, truth: float) -> Iterator[Show]:
 
 @contextmanager
 def _lines(console: Console, episodes: int, truth: float) -> Iterator[Show]:
-    """Print a line at round numbers of episodes, where the output goes to a file."""
+    """Print a line at round numbers of episodes, if the output goes to a file."""
     awaited = _round_numbers(episodes)
     console.print(f"{'episodes':>8}  {FEATURES:<24}  {VALUE:<24}  {STAR}")
 
@@ -176,7 +176,7 @@ def _star(interval: Interval) -> str:
 
 
 def _answer(console: Console, readings: Readings, truth: float) -> None:
-    """Say what the value is, how sure that is, and whether it is right."""
+    """Print the estimates, their intervals, and whether these hold the exact value."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -202,7 +202,7 @@ def _answer(console: Console, readings: Readings, truth: float) -> None:
 
 
 def _check_picture(picture: Path) -> None:
-    """Refuse a file that cannot be drawn before the work is done, not after it."""
+    """Refuse a path that cannot be written to, before the work is done and not after it."""
     if picture.suffix not in PICTURES:
         raise SettingError(f"cannot draw {picture}: its name must end in {', '.join(PICTURES)}")
     if not os.access(picture.parent, os.W_OK):

@@ -43,7 +43,7 @@ StepSize = Annotated[
 Replicas = Annotated[int, typer.Option(min=2, help="Number of bootstrap replicas.", rich_help_panel=_METHOD)]
 Clock = Annotated[
     Literal["step", "block", "episode"],
-    typer.Option(help="What shares one multiplier of the bootstrap.", rich_help_panel=_METHOD),
+    typer.Option(help="Unit that shares one bootstrap multiplier.", rich_help_panel=_METHOD),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same run.", rich_help_panel=_METHOD)]
 

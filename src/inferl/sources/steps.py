@@ -1,4 +1,4 @@
-"""Steps of an environment, and how they become transitions."""
+"""Steps of an environment, turned into transitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Step(NamedTuple):
-    """One step of one (sub-)environment; never one that leads across a reset."""
+    """One step of one (sub-)environment; it never leads across a reset."""
 
     observation: Any
     action: Any
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     next_observation: Any  # the true one, also where the episode ends
     terminated: bool
     last: bool  # terminated or truncated
-    first: bool  # the observation is the one that a reset gave
+    first: bool  # the observation is that of a reset
     episode: int
     stream: int
 
@@ -50,11 +50,11 @@ def transitions(
     labelled: bool = True,
     ends: bool = False,
 ) -> Transitions:
-    """Turn steps into a chunk: the discount is 0 where an episode terminates, and kept where it is cut off.
+    """Turn steps into a chunk: the discount is 0 where an episode terminates, and kept where it is truncated.
 
-    With `ends`, a time limit is part of the task: nothing comes after it, and the discount is 0 there too.
-    With `labelled`, episode borders are said by labels: an evaluator that missed some chunks still sees where a new
-    episode begins. Without, they are said outright, for one that misses nothing and may have seen these labels before.
+    With `ends`, a time limit is part of the task, and the discount is 0 there too. With `labelled`, labels mark the
+    episodes: an evaluator that missed some chunks still sees where a new episode begins. Without, `first` marks them,
+    for an evaluator that misses nothing and may have seen these labels before.
     """
     n = len(steps)
     before, _, rewards, after, terminated, last, first, episode, stream = zip(*steps, strict=True)
@@ -74,7 +74,7 @@ def transitions(
 
 
 def with_starts(starts: Starts, steps: Sequence[Step], chunk: Transitions, features: Features) -> Starts:
-    """Add the starts among some steps, which have become a chunk."""
+    """Add the episode starts among some steps, given the chunk made of them."""
     first: Bools = np.array([step.first for step in steps])
     return starts.updated(chunk.features[first], features.dimension if chunk.tabular else None)
 
@@ -82,23 +82,24 @@ def with_starts(starts: Starts, steps: Sequence[Step], chunk: Transitions, featu
 def check_discount(discount: float) -> float:
     """Refuse a discount outside (0, 1]."""
     if not (is_number(discount) and 0 < discount <= 1):
-        raise SettingError(f"discount is {short(discount)}; it lies in (0, 1], because 0 marks the end of an episode")
+        raise SettingError(
+            f"discount is {short(discount)}; it must lie in (0, 1], because 0 marks the end of an episode"
+        )
     return float(discount)
 
 
 def limit_ends(time_limit: str | None, discount: float) -> bool:
-    """Say whether a time limit ends an episode (``"ends"``) or cuts it off (``"cut"``).
+    """Return whether a time limit ends an episode (``"ends"``) or cuts it off (``"cut"``).
 
-    None: it ends episodes whose rewards are not discounted, as everybody quotes such returns up to the limit; a
-    discounted value is meant to go on.
+    None: it ends undiscounted episodes, whose returns are usually quoted up to the limit, and cuts discounted ones.
     """
     if time_limit not in (None, "ends", "cut"):
-        raise SettingError(f"time_limit is {time_limit!r}; choose 'ends' (nothing comes after it) or 'cut'")
+        raise SettingError(f"time_limit is {time_limit!r}; choose 'ends' (it is part of the task) or 'cut'")
     return discount == 1 if time_limit is None else time_limit == "ends"
 
 
 def check_action(action: Any, space: Any) -> None:
-    """Refuse what a policy chose, where it is no action: an environment would say so in its own words, or not at all.
+    """Refuse a choice that is no action of the environment, which may not check it, or not with a clear message.
 
     >>> import gymnasium
     >>> check_action((1, None), gymnasium.spaces.Discrete(2))
@@ -132,26 +133,26 @@ def _described(action: Any) -> str:
 
 def _remedy(action: Any) -> str:
     if _is_tensor(action):
-        return "make a number of it, as int(tensor); or give the module itself, as Logits(module)"
+        return "convert it, as int(tensor); or give the module itself, as Logits(module)"
     if isinstance(action, tuple):
         return (
             "`predict` of a Stable-Baselines3 model returns an action and a state: give the model itself, as the policy"
         )
     if isinstance(action, np.ndarray | list):
-        return "probabilities are said with Probabilities(function), the outputs of a torch module with Logits(module)"
+        return "wrap a function that returns probabilities in Probabilities(function), a torch module in Logits(module)"
     return "is it a policy of another environment?"
 
 
 def _is_tensor(thing: object) -> bool:
-    torch = sys.modules.get("torch")  # whoever made a tensor has imported it
+    torch = sys.modules.get("torch")  # imported by whatever made a tensor
     return torch is not None and isinstance(thing, torch.Tensor)
 
 
 def check_space(space: Any) -> None:
-    """Refuse observations that do not fit into arrays."""
+    """Refuse observations that cannot be stored in arrays."""
     if not space.is_np_flattenable:
         raise SettingError(
-            f"observations of {space} have no fixed shape, so they cannot be put into arrays; make arrays of them "
+            f"observations of {space} have no fixed shape, so they cannot be stored in arrays; turn them into arrays "
             "with gymnasium.wrappers.TransformObservation"
         )
 

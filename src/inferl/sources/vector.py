@@ -1,10 +1,10 @@
-"""Vector environments: what their steps mean, stream by stream, under each autoreset mode.
+"""Vector environments: the transitions of each stream, under each autoreset mode.
 
-A vector environment starts a sub-environment anew when its episode has ended, and says in its metadata when:
+A vector environment resets a sub-environment whose episode has ended. Its metadata say when:
 
-- NEXT_STEP: at the next step, which ignores the action and returns the first observation. That is no transition.
-- SAME_STEP: at once; the observation returned is the first of the next episode, and the true last one is in ``info``.
-- DISABLED: when it is told to.
+- NEXT_STEP: at the next step, which ignores the action and returns the first observation. That step is no transition.
+- SAME_STEP: at once; the step returns the first observation of the next episode, and ``info`` has the true last one.
+- DISABLED: when the caller asks for it.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> Any:
     if not isinstance(mode, modes):
         raise SettingError(
             f"{env} does not say when it resets: metadata['autoreset_mode'] is {mode!r}; set it to one of "
-            f"{', '.join(map(str, modes))}, because a wrong guess would make transitions across resets"
+            f"{', '.join(map(str, modes))}: a wrong guess would give transitions across resets"
         )
     return mode
 
 
 @dataclass(eq=False)
 class Pairing:
-    """Pairs what a vector environment returned before a step with what it returned after it."""
+    """Pairs the observations of a vector environment before and after each step."""
 
     env: VectorEnv[Any, Any, Any]
     mode: Any = field(init=False)
     observations: Any = field(init=False, default=None)
-    ended: Bools = field(init=False)  # (n,) the episode is over, and a reset is awaited
+    ended: Bools = field(init=False)  # (n,) the episode has ended, and the reset is due
     first: Bools = field(init=False)  # (n,) the observation is the first of an episode
     episode: Integers = field(init=False)  # (n,)
 
@@ -60,7 +60,7 @@ class Pairing:
         self.ended, self.first, self.episode = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.full(n, -1)
 
     def reset(self, observations: Any, mask: Bools | None = None) -> None:
-        """Take in what a reset returned: of all sub-environments, or of those in the mask."""
+        """Store the observations of a reset: of all sub-environments, or of those in the mask."""
         if mask is None:
             self.observations, mask = copied(observations), np.ones(self.env.num_envs, np.bool_)
         else:
@@ -68,7 +68,7 @@ class Pairing:
         self._begin(mask)
 
     def step(self, actions: Any, result: tuple[Any, Any, Any, Any, dict[str, Any]]) -> list[Step]:
-        """Take in what a step returned, and return the transitions in it, at most one a stream."""
+        """Store the result of a step, and return its transitions, at most one for each stream."""
         modes = type(self.mode)
         before, stepped = self.observations, ~self.ended
         observations, rewards, terminated, truncated, info = result
@@ -100,7 +100,7 @@ class Pairing:
         return steps
 
     def _begin(self, which: Bools) -> None:
-        """Note that some streams are now at the first observation of an episode."""
+        """Mark some streams as being at the first observation of an episode."""
         self.episode = self.episode + which
         self.first = self.first | which
         self.ended = self.ended & ~which
@@ -108,12 +108,12 @@ class Pairing:
 
 @dataclass(eq=False)
 class VectorPlay:
-    """A policy at play in a vector environment."""
+    """A policy that acts in a vector environment."""
 
     env: VectorEnv[Any, Any, Any]
     policy: Policy
     seed: int
-    generators: list[np.random.Generator]  # one a stream
+    generators: list[np.random.Generator]  # one for each stream
     pairing: Pairing = field(init=False)
     actions: Any = field(init=False, default=None)
 
@@ -124,7 +124,7 @@ class VectorPlay:
         """Step all sub-environments once, after the resets that are due."""
         pairing = self.pairing
         if pairing.observations is None:
-            # Seeded once, sub-environment i with seed + i: their own generators then run on through all episodes.
+            # Seeded once, sub-environment i with seed + i: their own generators then serve all episodes.
             pairing.reset(self.env.reset(seed=self.seed)[0])
         elif pairing.mode.name == "DISABLED" and pairing.ended.any():
             mask = pairing.ended
@@ -133,9 +133,9 @@ class VectorPlay:
         return pairing.step(self.actions, self.env.step(self.actions))
 
     def _act(self) -> None:
-        """Choose actions where a step is one: a reset ignores its action, and the former one is as good as any.
+        """Choose actions for the streams that step; a stream that resets ignores its action, and keeps the last one.
 
-        Chance is drawn there only, too: so the rows of a stream are the same under each autoreset mode.
+        Random numbers are drawn for the former only, so the rows of a stream are the same under each autoreset mode.
         """
         acting = ~self.pairing.ended
         if acting.any():
@@ -155,6 +155,6 @@ def _final(info: dict[str, Any], i: int) -> Any:
     if observation is None:
         raise DataError(
             f"sub-environment {i} ended and was reset in the same step, but info['final_obs'] does not hold its last "
-            "observation; use another autoreset mode, or a wrapper that keeps it"
+            "observation; use another autoreset mode, or a wrapper that stores it"
         )
     return copied(observation)

@@ -1,4 +1,4 @@
-"""Wrappers that feed an evaluator while somebody else steps the environment."""
+"""Wrappers that feed an evaluator while other code steps the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["EvaluatorWrapper", "VectorEvaluatorWrapper"]
 
 @dataclass(eq=False)
 class _Feed:
-    """Hands steps on to an evaluator, and reads it when it is time."""
+    """Feeds steps to an evaluator, and reads the interval when it is due."""
 
     evaluator: Evaluator
     features: Features
@@ -54,11 +54,11 @@ class _Feed:
             raise SettingError(f"every is {self.every}; read after at least one step, or None: where episodes end")
 
     def observe(self, step: Step, ratio: float) -> bool:
-        """Hand one step on, and say whether it is time to read."""
+        """Feed one step, and return whether a reading is due."""
         phi = self.features(stacked([step.observation, step.next_observation]))
         limited = step.last and not step.terminated
         discount = 0.0 if step.terminated or (limited and self.ends) else self.discount
-        # A border is said only where there is one: other steps are ordinary, and quick.
+        # `first` is passed only where it is set: `observe` is faster for ordinary steps.
         first = True if step.first else None
         self.evaluator.observe(
             phi[0], step.reward, phi[1], discount, ratio, first, step.last, stream=step.stream, truncated=limited
@@ -68,7 +68,7 @@ class _Feed:
         return self._due(1, step.last)
 
     def take(self, steps: list[Step], ratios: ArrayLike) -> bool:
-        """Hand several steps on, and say whether it is time to read."""
+        """Feed several steps, and return whether a reading is due."""
         chunk = transitions(steps, self.features, self.discount, ratios, labelled=False, ends=self.ends)
         self.evaluator.update(chunk)
         self.starts = with_starts(self.starts, steps, chunk, self.features)
@@ -82,43 +82,43 @@ class _Feed:
         return self.evaluator.interval(self.starts if self.target is None else self.target, self.level)
 
     def free(self, info: dict[str, Any]) -> None:
-        """Refuse to overwrite what another wrapper has said."""
+        """Refuse to overwrite the entry of another wrapper."""
         if self.key in info:
-            raise SettingError(f"info[{self.key!r}] is taken by another wrapper; choose another key")
+            raise SettingError(f"info[{self.key!r}] is used by another wrapper; choose another key")
 
 
 class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Watches an environment for an evaluator, and puts the interval into ``info["inferl"]`` where an episode ends.
+    """Feeds an evaluator with the steps of an environment, and puts the interval into ``info["inferl"]``.
 
-    The environment behaves as before: only `info` has one entry more, an `Interval`. A transition is fed at each step;
-    where the episode is cut off, its true last observation and the discount are kept; none leads across a reset. The
-    policy that steps the environment should stay the same for as long as one evaluator watches it.
+    The environment behaves as before, except that `info` has one more entry, an `Interval`, where an episode ends. Each
+    step is one transition; where an episode is truncated, the true last observation and the discount are kept; no
+    transition leads across a reset. The policy must not change while one evaluator watches it.
 
     Parameters
     ----------
     env
-        The environment to watch. For a vector environment there is `VectorEvaluatorWrapper`.
+        The environment to watch; for a vector environment use `VectorEvaluatorWrapper`.
     evaluator
-        Takes in the transitions. Several wrappers may share one, each with its own `stream`.
+        Receives the transitions. Several wrappers may share one, each with its own `stream`.
     features
         Turns observations into features; a ``Discrete`` space stands for its `OneHot`.
     discount
         gamma, in (0, 1].
     target
-        What the interval is of, as in `Evaluator.interval`; None: the average of the starts that were seen.
+        Target of the interval, as in `Evaluator.interval`; None: the observed start distribution.
     ratio
         Function of an observation and the action taken there: the importance ratio, for example
         ``inferl.policies.Ratio(target, behaviour)``. None: the policy that acts is evaluated.
     every
-        Read the interval every so many steps, instead of where episodes end.
+        Number of steps between two readings; None: a reading where an episode ends.
     level
-        Of the interval.
+        Confidence level of the interval.
     stream
-        Label of the environment's steps.
+        Stream label of the steps.
     key
         Name of the entry in `info`.
     time_limit
-        Of truncated episodes: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
+        What a truncation means: ``"ends"`` or ``"cut"``, as in `inferl.sources.rollout`.
 
     Examples
     --------
@@ -162,11 +162,11 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._feed.evaluator
 
     def interval(self) -> Interval:
-        """Return the interval as it is now."""
+        """Return the present interval."""
         return self._feed.interval()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment; an episode that has not ended is left without an end."""
+        """Reset the environment; an episode under way is left without an end."""
         observation, info = super().reset(seed=seed, options=options)
         self._observation, self._first = copied(observation), True
         return observation, info
@@ -175,7 +175,7 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Step the environment, and feed the transition."""
         observation, reward, terminated, truncated, info = super().step(action)
         before, self._observation = self._observation, copied(observation)
-        if before is None:  # a step after the end: gymnasium.wrappers.Autoreset has made a reset of it
+        if before is None:  # a step after the end: gymnasium.wrappers.Autoreset has turned it into a reset
             self._first = True
             return observation, reward, terminated, truncated, info
         last = bool(terminated or truncated)
@@ -191,9 +191,9 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
     """`EvaluatorWrapper` for a vector environment, under any autoreset mode.
 
-    Sub-environment i is stream ``stream + i``. As always in vector environments, ``infos["inferl"]`` is an array with
-    one entry a sub-environment, and ``infos["_inferl"]`` says which of them count: those whose episode has just ended,
-    or all of them every so many steps. They hold the same `Interval`, because there is one evaluator.
+    Sub-environment i is stream ``stream + i``. As usual in vector environments, ``infos["inferl"]`` is an array with
+    one entry for each sub-environment, and ``infos["_inferl"]`` says which entries are set: those whose episode has
+    just ended, or all of them at a reading of `every`. They hold the same `Interval`, because there is one evaluator.
 
     Parameters
     ----------
@@ -246,16 +246,16 @@ class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         return self._feed.evaluator
 
     def interval(self) -> Interval:
-        """Return the interval as it is now."""
+        """Return the present interval."""
         return self._feed.interval()
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all sub-environments, or those in ``options["reset_mask"]``."""
-        # Read and copied before, because the environment takes the mask out of the options that it is given.
+        # Copied before the call, because the environment removes the mask from its options.
         mask = None if options is None or "reset_mask" not in options else np.array(options["reset_mask"])
-        inner: Any = self.env  # many take a list of seeds, though the base class does not say so
+        inner: Any = self.env  # many accept a list of seeds, which the base class does not declare
         observations, infos = inner.reset(seed=seed, options=options)
         self._pairing.reset(observations, mask)
         return observations, infos

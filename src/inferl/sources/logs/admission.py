@@ -1,4 +1,4 @@
-"""Admission: rows out of order, twice there, or after a gap are found; as many bad rows as allowed are let pass."""
+"""Admission: find rows that are out of order, duplicated or after a gap, and skip as many bad rows as allowed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Shown = Callable[[str, int], str]  # the value of a column in a row of the log, 
 
 
 class Admitted(NamedTuple):
-    """What of a batch may go on."""
+    """The part of a batch that is admitted."""
 
-    rows: LogRows  # the sound rows, and bad ones in their places, which part what is before from what is after
+    rows: LogRows  # good rows, and bad rows in place, which separate the rows before them from those after
     skipped: list[Fault]
     fatal: Fault | None  # the first fault that may not be skipped; no row from there on is admitted
 
 
 def admit(rows: LogRows, faults: Faults, pairing: Pairing, columns: Columns, shown: Shown, allowed: int) -> Admitted:
-    """Check the order of a batch's rows against each other and the rows that wait; let `allowed` faults pass."""
+    """Check the order of the rows of a batch, and of those that wait; skip up to `allowed` faults."""
     found = dict(faults.found)
-    out = np.zeros(len(rows), np.bool_)  # not admitted: as if it were not there
+    out = np.zeros(len(rows), np.bool_)  # not admitted: treated as absent
     rows = _labelled(rows, out, pairing)
     fatal = _fatal(found, allowed)
     stop = len(rows) if fatal is None else fatal.row - faults.first_row
@@ -50,7 +50,7 @@ def _fatal(found: dict[int, Fault], allowed: int) -> Fault | None:
 
 
 def _labelled(rows: LogRows, out: Bools, pairing: Pairing) -> LogRows:
-    """Count a row without a label to the episode that is open; if none is, it is as if it were not there."""
+    """Count a row without a label to the open episode; if none is open, treat it as absent."""
     if rows.labelled.all():
         return rows
     episode = rows.episode.copy()
@@ -69,7 +69,7 @@ def _labelled(rows: LogRows, out: Bools, pairing: Pairing) -> LogRows:
 
 
 def _fit(rows: LogRows, pairing: Pairing) -> bool:
-    """Say whether all rows fit those before them: the common case, seen at once."""
+    """Return whether all rows fit those before them: the common case, checked at once."""
     if len(rows) == 0:
         return True
     joined = rows if pairing.waiting is None else LogRows.join([pairing.waiting, rows])
@@ -106,9 +106,9 @@ def _walk(
     shown: Shown,
     allowed: int,
 ) -> tuple[Fault | None, int]:
-    """Go through the rows one by one, each against the last that was let pass; return the fatal fault, and its place.
+    """Check the rows one by one, each against the last admitted; return the fatal fault, and its index.
 
-    Rows that do not fit are put among those found, and are left out, or marked where rows before them are missing.
+    Rows that do not fit are added to those found. They are left out, or marked if rows before them are missing.
     """
     before = {} if pairing.waiting is None else dict(_places(pairing.waiting))
     recent, labels = pairing.labelling.recent.tolist(), codes(rows).tolist()
@@ -152,7 +152,7 @@ def _places(rows: LogRows) -> Iterator[tuple[int, _Before]]:
 def _misplaced(now: _Before, last: _Before, columns: Columns, shown: Shown) -> Fault:
     assert columns.order is not None
     value = shown(columns.order, now.row)
-    # Times have become numbers that nobody could read.
+    # Times have become numbers, which would not be readable.
     number = f"{last.order:.15g} in " if value.lstrip("-").replace(".", "").isdecimal() else ""
     where = f" of episode {shown(columns.episode, now.row)}" if columns.episode else ""
     if now.order == last.order:

@@ -1,4 +1,4 @@
-"""Columns: which column of a log plays which role, named by the user or recognised."""
+"""Columns: the role of each column of a log, given by the user or recognised by name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from inferl.errors import SettingError
 __all__ = ["CONVENTIONS", "Column", "Columns", "resolve"]
 
 Column = str | EllipsisType | None
-"""A column's name; ``...``: to be recognised by its name; None: there is no such column."""
+"""Name of a column; ``...``: recognise it by its name; None: there is no such column."""
 
-# The names that others write. Roles of one convention go together: it counts only if its first two columns are there.
+# Names used by other libraries. A convention applies only if its first two columns are present.
 CONVENTIONS: dict[str, dict[str, str]] = {
     "RLlib": {
         "features": "obs",
@@ -39,7 +39,7 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     },
     "LeRobot": {"episode": "episode_index", "order": "frame_index"},
 }
-# Words that mean the same to everybody; each counts alone.
+# Common names; each applies on its own.
 PLAIN = {name: name for name in ("reward", "action", "episode", "terminated", "truncated")}
 
 
@@ -64,7 +64,7 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """All columns that must be read, each once."""
+        """All columns to read, each once."""
         found: dict[str, None] = {}
         for _, columns in self._used():
             found.update(dict.fromkeys((columns,) if isinstance(columns, str) else columns))
@@ -80,7 +80,7 @@ class Columns:
 
 
 def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, policy: bool = False) -> Columns:
-    """Turn what the user said of each role into columns that the log has.
+    """Turn what the user said about each role into columns of the log.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     log
         Its name, for messages.
     policy
-        Whether the target policy is a function or a table, so that the actions must be read.
+        Whether the target policy is a function or a table, which needs the actions.
 
     >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
     features=obs, reward=rewards
@@ -136,7 +136,7 @@ def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
 def _settle_ratios(
     wanted: Mapping[str, object], columns: dict[str, str | tuple[str, ...] | None], policy: bool
 ) -> None:
-    """Keep one way to get ratios, and refuse half of one."""
+    """Choose one way to compute ratios, and refuse incomplete ones."""
     behaviour = ("behaviour_probability", "behaviour_log_probability")
     said = [role for role in behaviour if wanted.get(role) not in (..., None)]
     target = [role for role in ("target_probability", "target_log_probability") if columns.get(role)]
@@ -158,7 +158,7 @@ def _settle_ratios(
         if role != keep or not target:
             columns[role] = None
     if not policy:
-        columns["action"] = None  # nobody asks for it
+        columns["action"] = None  # not needed
 
 
 def _choice(available: Sequence[str]) -> str:

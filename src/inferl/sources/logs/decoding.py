@@ -1,4 +1,4 @@
-"""Decoding: a record batch becomes rows of plain numbers; each value that no transition can have is noted."""
+"""Decoding: turn a record batch into rows of numbers, and note each invalid value."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class LogRows(Rows):
     ratios: Floats  # (T,) or (T, m)
     terminated: Bools  # (T,)
     ended: Bools  # (T,) terminated or truncated
-    limited: Bools  # (T,) terminated by a time limit that is part of the task
+    limited: Bools  # (T,) ended by a time limit that is part of the task
     group: Integers  # (T,) rows of one group follow each other in time
     episode: Integers  # (T,) code of the label
-    labelled: Bools  # (T,) group and episode can be read
+    labelled: Bools  # (T,) group and episode are readable
     order: Floats  # (T,) NaN where there is none
-    counted: Bools  # (T,) the order counts steps, so that a gap means missing rows
+    counted: Bools  # (T,) the order counts steps, so a gap means missing rows
     bad: Bools  # (T,)
     cut: Bools  # (T,) rows are missing before this one
     segment: Integers  # (T,) number of the unbroken part of an episode, -1 until known
     stream: Integers  # (T,) label for the evaluator, -1 until known
 
     def verify(self) -> None:
-        """Refuse columns of other shapes."""
+        """Check the shapes of rows that come from a file."""
         wide = ("features", "next_features", "ratios")
         sizes = shapes(self, {f.name: "T" for f in fields(self) if f.name not in wide})
         for name in wide:
@@ -75,7 +75,7 @@ class Decoder:
         columns = self.columns
         n = len(batch)
         faults = Faults(first_row, n)
-        # Of several episodes at once, a row whose episode is unknown could belong to any: it cannot be skipped.
+        # With several episodes at once, a row of unknown episode could belong to any: it cannot be skipped.
         single = not self.interleaved and columns.stream is None
         for place, (value, problem) in broken.items():
             faults.note_one(place, "", value, problem, skip=single)
@@ -90,13 +90,13 @@ class Decoder:
         if columns.next_features is not None:
             width = 0 if features.ndim == 1 else features.shape[1]
             after = self._features(batch, columns.next_features, faults, width, unless=terminated)
-            if terminated.any():  # what follows a termination counts for nothing, whatever the log says
+            if terminated.any():  # the next state after a termination has no effect, whatever the log says
                 after = np.where(terminated if after.ndim == 1 else terminated[:, None], features, after)
         rewards = _finite(batch, columns.reward, faults)
         order, counted = self._order(batch, faults)
         ratios = self.ratios(batch, columns, faults, features)
         bad = faults.bad
-        if bad.any():  # harmless values, so that arithmetic can go on
+        if bad.any():  # harmless values, so that the arithmetic below works
             features, rewards, ratios = _without(features, bad, 0), _without(rewards, bad, 0), _without(ratios, bad, 1)
             after = None if after is None else _without(after, bad, 0)
         none = np.full(n, -1, np.int64)
@@ -124,7 +124,7 @@ class Decoder:
     def _features(
         self, batch: Any, columns: str | tuple[str, ...], faults: Faults, dimension: int, unless: Bools | None = None
     ) -> Any:
-        """Read vectors (T, d) or states (T,); nothing need be there where `unless` is set."""
+        """Read vectors (T, d) or states (T,); values may be missing where `unless` is set."""
         if isinstance(columns, tuple):
             return np.stack([_finite(batch, column, faults, unless) for column in columns], axis=1)
         values = column_of(batch, columns)
@@ -146,13 +146,13 @@ class Decoder:
             return rows
         if dimension == 0 and (kind == "integer" or (kind == "text" and str(example).strip().isdecimal())):
             raise SettingError(
-                f"column {columns!r} holds whole numbers: say n_states if they are the states of a table, or "
+                f"column {columns!r} holds whole numbers: give n_states if they are the states of a table, or "
                 f"give a list, [{columns!r}], if they are one numeric feature"
             )
         return _finite(batch, columns, faults, unless)[:, None]
 
     def _order(self, batch: Any, faults: Faults) -> tuple[Floats, Bools]:
-        """Read the order as numbers, and say where it counts steps: whole numbers do, times do not."""
+        """Read the order as numbers, and where it counts steps: whole numbers do, times do not."""
         column, never = self.columns.order, np.zeros(len(batch), np.bool_)
         if column is None:
             return np.full(len(batch), np.nan), never
@@ -190,7 +190,7 @@ def _labels(batch: Any, column: str | None, faults: Faults, skip: bool) -> tuple
     values = column_of(batch, column)
     with naming(column):
         codes, readable = labels(values)
-    remedy = DROP if skip else LABEL + " (it cannot be skipped: whose rows it parts is unknown)"
+    remedy = DROP if skip else LABEL + " (it cannot be skipped: it may belong to any episode)"
     faults.note(~readable, column, values, "is no label, neither a whole number nor text", remedy, skip)
     return codes, readable
 

@@ -1,7 +1,7 @@
-"""Digests: by what a log is known again when a run is resumed.
+"""Digests: recognise a log when a run is resumed.
 
-A digest depends on the rows that were read and on nothing else: not on how they were batched, nor, for columns, on how
-a file holds them. So rows may be appended to a log; whatever else is done to those that were read changes the digest.
+A digest depends only on the rows that were read: not on the batches, nor, for columns, on how the file stores them. So
+rows may be appended to a log, and any other change of the rows that were read changes the digest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Digest"]
 
 
 class Digest:
-    """A running hash of rows, as lines or as columns; `about` says what they are taken for.
+    """A running hash of rows, as lines or as columns; `about` describes how they are read.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"x": [1.0, 2.0, None], "who": ["a", None, "bc"]})
@@ -33,7 +33,7 @@ class Digest:
     """
 
     def __init__(self, about: str) -> None:
-        # One for each part of a column: in a single one, parts would follow each other in an order set by the batches.
+        # One hash for each part of a column: in a single hash, the order of the parts would depend on the batches.
         self._hashes: dict[str, Any] = {"": sha256(about.encode())}
 
     def __str__(self) -> str:
@@ -41,12 +41,12 @@ class Digest:
         return sha256("".join(f"{name!r} {part.hexdigest()}\n" for name, part in parts).encode()).hexdigest()
 
     def add_lines(self, lines: list[bytes]) -> None:
-        """Take in lines, which are without the breaks at their ends."""
+        """Add lines, without their line breaks."""
         if lines:
             self._add("", b"\n".join([*lines, b""]))
 
     def add_columns(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> None:
-        """Take in rows, as columns of Arrow."""
+        """Add rows, as Arrow columns."""
         for name in batch.schema.names if len(batch) else ():
             self._add_column(name, column_of(batch, name))
 
@@ -54,7 +54,7 @@ class Digest:
         self._hashes.setdefault(part, sha256()).update(content)
 
     def _add_column(self, name: str, values: Any) -> None:
-        """Take in which values are there, how long they are where lengths differ, and what they are."""
+        """Add which values are valid, their lengths if these differ, and the values."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -75,7 +75,7 @@ class Digest:
 
 
 def _width(kind: Any) -> int:
-    """Return the bits of a value; 8 for a flag, which NumPy holds in a byte."""
+    """Return the bits of a value; 8 for a flag, which NumPy stores in a byte."""
     try:
         return max(int(kind.bit_width), 8)
     except ValueError:  # values of any length
@@ -83,7 +83,7 @@ def _width(kind: Any) -> int:
 
 
 def _array(values: Any) -> Any:
-    """Return the values as NumPy has them, 0 where there is none."""
+    """Return the values as a NumPy array, 0 where one is missing."""
     if values.null_count:
         values = values.fill_null(False if kind_of(values) == "flag" else 0)
     return np.ascontiguousarray(values.to_numpy(zero_copy_only=False))

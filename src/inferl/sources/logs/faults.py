@@ -1,4 +1,4 @@
-"""Faults: what is wrong with a row of a log, in words that name the place and the remedy."""
+"""Faults: messages about bad rows, with row, column, value and remedy."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ class Fault:
     skippable: bool = True
 
     def error(self, log: str, skipped: int = 0) -> DataError:
-        """Say it; `skipped` rows were bad before and allowed for."""
-        before = f"{skipped} bad rows were skipped, as many as allowed; then " if skipped and self.skippable else ""
+        """Return it as an exception; `skipped` bad rows were allowed before it."""
+        before = (
+            f"{skipped} bad rows were skipped, the most that are allowed; then " if skipped and self.skippable else ""
+        )
         column = f", column {self.column!r}" if self.column else ""
         return DataError(f"{before}{log}, row {self.row}{column}: {self.value} {self.problem}; {self.remedy}")
 
@@ -43,14 +45,14 @@ class Faults:
 
     first_row: int  # number in the log of the batch's first row
     size: int
-    found: dict[int, Fault] = field(default_factory=dict)  # by place in the batch
+    found: dict[int, Fault] = field(default_factory=dict)  # by index in the batch
     bad: Bools = field(init=False)  # (size,)
 
     def __post_init__(self) -> None:
         self.bad = np.zeros(self.size, np.bool_)
 
     def note(self, wrong: Bools, column: str, values: Any, problem: str, remedy: str = DROP, skip: bool = True) -> None:
-        """Note the rows where `wrong` is set; `values` (Arrow or NumPy) are what they hold."""
+        """Note the rows where `wrong` is set; `values` (Arrow or NumPy) are the content of the column."""
         if not wrong.any():
             return
         for place in np.flatnonzero(wrong & ~self.bad).tolist():
@@ -59,20 +61,20 @@ class Faults:
     def note_one(
         self, place: int, column: str, value: Any, problem: str, remedy: str = DROP, skip: bool = True
     ) -> None:
-        """Note one row, by its place in the batch."""
+        """Note one row, by its index in the batch."""
         self.found[place] = Fault(self.first_row + place, column, shown(value), problem, remedy, skip)
         self.bad[place] = True
 
 
 def shown(value: Any) -> str:
-    """Write a value of Arrow, NumPy or Python as in a message.
+    """Write a value of Arrow, NumPy or Python for a message.
 
     >>> shown(np.float64(0.5)), shown("a"), shown(None)
     ('0.5', "'a'", 'null')
     """
     try:
         plain = value.as_py() if hasattr(value, "as_py") else value
-    except (ValueError, OverflowError):  # a time that Python does not have
+    except (ValueError, OverflowError):  # a time that Python cannot represent
         return str(value.type)
     if plain is None:
         return "null"

@@ -1,8 +1,8 @@
-"""Labelling: where episodes begin in a log, and the labels by which an evaluator keeps them apart.
+"""Labelling: find where episodes begin in a log, and label them for the evaluator.
 
 Traces and blocks run along a *stream* of the evaluator. Rows of one group follow each other, so a group is a stream.
-Where episodes are interleaved, each open one needs a stream of its own; when it ends, the next to begin takes it over,
-so there are never more streams than episodes open at once.
+Where episodes are interleaved, each open episode needs its own stream. When it ends, the next episode reuses the
+stream, so there are never more streams than open episodes.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from inferl.sources.logs.decoding import LogRows
 
 __all__ = ["RECENT", "Labelling", "arrangement", "codes", "follows", "linked_to_previous"]
 
-RECENT = 4096  # episodes whose labels are remembered, to notice one that comes back
-_MIX = np.int64(-7046029254386353131)  # an odd number: labels of different groups do not meet
+RECENT = 4096  # episodes whose labels are remembered, to detect a label that comes back
+_MIX = np.int64(-7046029254386353131)  # odd, so that labels of different groups stay apart
 
 
 def arrangement(rows: LogRows) -> Integers | None:
-    """Bring the rows of each group behind each other, in order of time; None if they are."""
+    """Return the order that sorts rows by group, and by time within a group; None if they are sorted."""
     if (rows.group == rows.group[0]).all():
         return None
     return np.argsort(rows.group, kind="stable")
 
 
 def follows(rows: LogRows) -> Bools:
-    """Say which of arranged rows continue the episode of the row before them."""
+    """Return which of the sorted rows continue the episode of the row before."""
     same = (rows.group[1:] == rows.group[:-1]) & (rows.episode[1:] == rows.episode[:-1]) & ~rows.ended[:-1]
     return np.concatenate([[False], same])
 
 
 def linked_to_previous(rows: LogRows, following: Bools) -> Bools:
-    """Say which rows are the next step of the row before them: nothing is missing between, and both are sound."""
+    """Return which rows are the next step of the row before: no row is missing between them, and both are good."""
     after_bad = np.concatenate([[True], rows.bad[:-1]])
     return np.asarray(following & ~rows.cut & ~rows.bad & ~after_bad)
 
 
 @dataclass(eq=False)
 class Labelling:
-    """What must be remembered of a log's episodes; changed as rows are labelled."""
+    """What is remembered about the episodes of a log; updated in place."""
 
     named: bool  # the log has episode labels
     interleaved: bool
@@ -53,12 +53,12 @@ class Labelling:
     streams: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # groups in order of appearance
 
     def verify(self) -> None:
-        """Refuse what no log leaves."""
+        """Check shapes and bounds of a state that comes from a file."""
         shapes(self, {"recent": "R", "streams": "S"})
         bounds(self, {"episodes": COUNT, "segments": COUNT})
 
     def returning(self, rows: LogRows, begins: Integers) -> Integers:
-        """Find those of the rows `begins`, in the order of the log, whose episode's label was there before."""
+        """Return those of the rows `begins`, in the order of the log, whose episode label has occurred before."""
         if not self.named or begins.size == 0:
             return begins[:0]
         label = np.concatenate([self.recent, codes(rows)[begins]])
@@ -68,7 +68,7 @@ class Labelling:
         return begins[back[back >= 0]]
 
     def label(self, rows: LogRows, new: Bools, following: Bools) -> tuple[LogRows, Floats | Integers]:
-        """Number the segments of arranged rows, give them streams, and return the features of episode starts."""
+        """Number the segments of sorted rows, give them streams, and return the features of episode starts."""
         linked = linked_to_previous(rows, following)
         begins = _in_log_order(rows, new & ~following)
         opens = new & ~linked & ~rows.bad
@@ -98,7 +98,7 @@ class Labelling:
         return np.array([place[int(group)] for group in groups], np.int64)[inverse]
 
     def _taken_over(self, rows: LogRows, new: Bools, begins: Integers) -> list[int]:
-        """Give each episode that begins the smallest stream that no open episode has."""
+        """Give each new episode the smallest stream that no open episode has."""
         ends = np.flatnonzero(new & rows.ended)
         events = sorted(
             (int(rows.row[i]), kind, int(rows.group[i])) for kind, places in enumerate((begins, ends)) for i in places
@@ -125,5 +125,5 @@ def _in_log_order(rows: LogRows, which: Bools) -> Integers:
 
 
 def codes(rows: LogRows) -> Integers:
-    """Number the episodes that rows belong to; labels of different groups are different episodes."""
+    """Return a code for the episode of each row; equal labels in different groups are different episodes."""
     return rows.episode + _MIX * rows.group

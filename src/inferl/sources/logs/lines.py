@@ -1,7 +1,7 @@
-"""Logs whose rows are lines, CSV and JSON lines, in blocks of lines.
+"""Logs whose rows are lines, CSV and JSON lines, read in blocks of lines.
 
-Arrow parses a block at once. Where it stumbles, the block is gone through line by line, so that the bad rows are named
-and the good ones kept. A row is one line: line breaks inside quotes are not taken.
+Arrow parses a block at once. If it fails, the block is parsed line by line, so that bad rows are named and good rows
+are kept. A row is one line: line breaks inside quotes are not supported.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["CSVLog", "JSONLog"]
 
 READ = 1 << 20  # bytes at a time
-LONGEST = 1 << 26  # bytes of a line; what has longer ones is no text
-NESTED = 1000  # brackets opened in a line of JSON that Arrow may see
+LONGEST = 1 << 26  # bytes of a line; a file with longer ones is not text
+NESTED = 1000  # most opening brackets in a line of JSON that is passed to Arrow
 
 
 class Lines:
-    """The lines of a file that are not blank, without their breaks.
+    """The lines of a file that are not blank, without their line breaks.
 
-    A pipe that has nothing to say for the moment is not waited for if lines are at hand.
+    If lines are at hand, it does not wait for a pipe that has no data at the moment.
     """
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         self.name, self.file = name, file
         self.held: list[bytes] = []
         self.taken = 0  # of those held
-        self.rest = b""  # of a line whose end has not come
+        self.rest = b""  # the beginning of a line whose end has not been read
         self.over = False
 
     def take(self, size: int) -> list[bytes]:
@@ -58,23 +58,23 @@ class Lines:
         self.over = not data
         *lines, self.rest = (self.rest + data + (b"\n" if self.over else b"")).split(b"\n")
         if len(self.rest) > LONGEST:
-            raise DataError(f"{self.name} has a line of more than {LONGEST >> 20} MiB; it is no text of rows")
+            raise DataError(f"{self.name} has a line of more than {LONGEST >> 20} MiB; it is not text")
         self.held[: self.taken], self.taken = [], 0
         self.held += filter(bytes.strip, lines)
 
     def _would_wait(self) -> bool:
-        """Say whether the next bytes have yet to come."""
+        """Return whether reading would wait for more bytes."""
         if self.file.seekable():
             return False
         try:
             return not select.select([self.file], [], [], 0)[0]
-        except (OSError, ValueError):  # no pipe of the system
+        except (OSError, ValueError):  # not a pipe of the operating system
             return False
 
 
 @dataclass(frozen=True, eq=False)
 class _LinePiece:
-    """Some lines, parsed when they are asked for."""
+    """Some lines, parsed on demand."""
 
     log: _LineLog
     columns: list[str]
@@ -87,11 +87,11 @@ class _LinePiece:
         return replace(self, lines=self.lines[part])
 
     def add_to(self, digest: Digest) -> None:
-        """Add the lines as they are."""
+        """Add the lines, unparsed."""
         digest.add_lines(self.lines)
 
     def parsed(self) -> tuple[pyarrow.Table, Broken]:
-        """Parse the lines as the log's format says."""
+        """Parse the lines in the format of the log."""
         table, broken = self.log.parsed(self.lines, self.columns)
         return _with_gaps(table, len(self.lines), broken), broken
 
@@ -112,7 +112,7 @@ class _LineLog:
             yield _LinePiece(self, columns, block)
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
-        """Return the good rows of a block, and the bad ones by their place."""
+        """Return the good rows of a block, and the bad ones by their index."""
         raise NotImplementedError
 
     def _one_by_one(
@@ -134,7 +134,7 @@ class _LineLog:
 
 
 class CSVLog(_LineLog):
-    """Comma-separated values (or tabs, or semicolons), the first line with the names; values are text until decoded."""
+    """Values separated by commas, tabs or semicolons; the first line has the names. Values stay text until decoded."""
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         super().__init__(name, file)
@@ -149,7 +149,7 @@ class CSVLog(_LineLog):
             raise SettingError(f"{name}: its first line is no row of names ({error}); is it CSV?") from None
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
-        """Let Arrow split the lines."""
+        """Parse the lines with Arrow."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
@@ -161,12 +161,12 @@ class CSVLog(_LineLog):
             return "skip"
 
         data = b"\n".join([*block, b""])
-        if b'"' in data and any(line.count(b'"') % 2 for line in block):  # a quote that is not closed swallows lines
+        if b'"' in data and any(line.count(b'"') % 2 for line in block):  # an open quote would swallow lines
             return self._one_by_one(block, columns, self._fields)
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(data),
-                # One block and one thread: else rows have no numbers.
+                # One block and one thread: otherwise Arrow does not number the rows.
                 arrow_csv.ReadOptions(column_names=self.columns, use_threads=False, block_size=len(data) + 1),
                 arrow_csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=skip),
                 arrow_csv.ConvertOptions(
@@ -189,18 +189,18 @@ class CSVLog(_LineLog):
 
 @cache
 def _missing() -> frozenset[str]:
-    """Return what stands for a missing value in CSV, as Arrow has it: NA, null, nothing and so on."""
+    """Return how a missing value is written in CSV, by the convention of Arrow: NA, null, nothing and so on."""
     from pyarrow import csv as arrow_csv
 
     return frozenset(arrow_csv.ConvertOptions().null_values)
 
 
 class JSONLog(_LineLog):
-    """JSON lines: an object a line; the first line says which columns there are."""
+    """JSON lines: one object in each line; the keys of the first are the columns."""
 
     def __init__(self, name: str, file: io.BufferedIOBase) -> None:
         super().__init__(name, file)
-        self.texts: set[str] = set()  # columns that Arrow would take for times: as labels they are text
+        self.texts: set[str] = set()  # columns that Arrow would parse as times; as labels they are text
         first = next(iter(self.lines.take(1)), b"")
         self.lines.taken -= 1  # it is a row
         try:
@@ -209,7 +209,7 @@ class JSONLog(_LineLog):
             raise SettingError(f"{name}: the first line is no JSON object ({error})") from None
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
-        """Let Arrow read the lines."""
+        """Parse the lines with Arrow."""
         import pyarrow as pa
         from pyarrow import json as arrow_json
 
@@ -220,7 +220,7 @@ class JSONLog(_LineLog):
             parsing = arrow_json.ParseOptions(explicit_schema=pa.schema(dict.fromkeys(self.texts, pa.string())))
             try:
                 table = arrow_json.read_json(pa.BufferReader(data), options, parsing)
-                table.validate(full=True)  # text need not be UTF-8
+                table.validate(full=True)  # Arrow does not check that text is UTF-8
             except pa.ArrowException:
                 table = None
         if table is None or len(table) != len(block):
@@ -235,7 +235,7 @@ class JSONLog(_LineLog):
 
 
 def _harmless(line: bytes) -> bool:
-    """Say whether Arrow may see a line: a bare null, or what is nested too deeply, crashes it."""
+    """Return whether a line may be passed to Arrow, which crashes on a bare null and on deep nesting."""
     return line.lstrip()[:1] == b"{" and line.count(b"[") + line.count(b"{") <= NESTED
 
 
@@ -247,7 +247,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _array(values: list[Any]) -> pyarrow.Array:
-    """Make a column of values that need not be of one type: then all become text, and are read as such."""
+    """Make a column of values; if they are not of one type, all become text."""
     import pyarrow as pa
 
     try:

@@ -1,9 +1,9 @@
-"""Pairing: each row of a log meets its next state, which is in the row itself or in the next row of its episode.
+"""Pairing: join each row of a log with its next state, from the row itself or from the next row of its episode.
 
-Rows of a *group* follow each other in time: the whole log is one group, or each value of a stream column, or, where
-episodes are interleaved, each episode. A row waits until all that it needs has arrived: the next row of its group, and
-without next features the one after that too, because only then it is known whether it was the last with a next state.
-So at most two rows a group are carried from batch to batch, and batches may be cut anywhere.
+Rows of a *group* follow each other in time. The whole log is one group, or each value of a stream column is, or, where
+episodes are interleaved, each episode. A row waits for the next row of its group. Without next features it also waits
+for the one after that, which shows whether it was the last row with a next state. So at most two rows of each group
+are carried from batch to batch, and batches may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Paired", "Pairing"]
 
 
 class Paired(NamedTuple):
-    """Rows that have met their next states, in the order in which it happened."""
+    """Rows with their next states, in the order in which they were joined."""
 
     rows: LogRows
     next_features: Floats | Integers
@@ -31,7 +31,7 @@ class Paired(NamedTuple):
 
 @dataclass(eq=False)
 class Pairing:
-    """Rows that wait, and how many were given up; changed as rows are taken."""
+    """Rows that wait for their next state, and the number dropped; updated in place."""
 
     labelling: Labelling
     episodes_end: bool = False  # the last row of every episode ends it
@@ -39,7 +39,7 @@ class Pairing:
     dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
 
     def take(self, rows: LogRows | None, final: bool = False) -> Paired | None:
-        """Take rows that have been admitted; `final`: none will follow."""
+        """Add rows that have been admitted, and return those that are complete; `final`: no rows will follow."""
         held = [part for part in (self.waiting, rows) if part is not None and len(part)]
         if not held:
             return None
@@ -53,7 +53,7 @@ class Pairing:
         return self._resolved(joined, starts, order is not None, final)
 
     def _resolved(self, rows: LogRows, starts: Floats | Integers, several: bool, final: bool) -> Paired | None:
-        """Pick the rows about which all is known; the others go on waiting."""
+        """Return the rows about which everything is known; the others keep waiting."""
         n, following = len(rows), follows(rows)
         linked = np.r_[linked_to_previous(rows, following)[1:], False]  # to the next row of its group
         has_next = np.r_[rows.group[1:] == rows.group[:-1], False]
@@ -82,7 +82,7 @@ class Pairing:
         which = np.flatnonzero(ready)
         if which.size == 0:
             return None if len(starts) == 0 else Paired(rows[:0], rows.features[:0], last[:0], starts)
-        if several:  # in the order in which rows were settled, so that it does not matter how the log was batched
+        if several:  # in the order of completion, so that the batches do not matter
             which = which[np.lexsort((rows.row[which], rows.row[which] if final else settled_by[which]))]
         out = (
             rows[int(which[0]) : int(which[-1]) + 1]

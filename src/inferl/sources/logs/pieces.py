@@ -1,4 +1,4 @@
-"""Pieces: some rows of a log, as they were read; they are parsed, and their digest taken, only where that is needed."""
+"""Pieces: some rows of a log, as read; they are parsed and hashed only where needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Broken", "ColumnPiece", "Piece"]
 
 Broken = dict[int, tuple[str, str]]
-"""Rows that could not be parsed, by their place in a piece: what was there, and why it is no row."""
+"""Rows that could not be parsed, by their index in a piece: the text, and what is wrong with it."""
 
 
 class Piece(Protocol):
@@ -28,13 +28,13 @@ class Piece(Protocol):
         ...
 
     def parsed(self) -> tuple[pyarrow.RecordBatch | pyarrow.Table, Broken]:
-        """Return the rows as columns; one that could not be parsed is all null, and among the broken ones."""
+        """Return the rows as columns, and the broken rows, which are null in all columns."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnPiece:
-    """Rows that came as columns of Arrow."""
+    """Rows that are Arrow columns."""
 
     batch: pyarrow.RecordBatch
 
@@ -50,5 +50,5 @@ class ColumnPiece:
         digest.add_columns(self.batch)
 
     def parsed(self) -> tuple[pyarrow.RecordBatch, Broken]:
-        """Return what there is."""
+        """Return the rows; none is broken."""
         return self.batch, {}

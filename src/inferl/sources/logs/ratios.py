@@ -1,4 +1,4 @@
-"""Ratios of target to behaviour probability, from the columns of a log."""
+"""Importance ratios, target over behaviour probability, from the columns of a log."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from inferl.sources.logs.values import column_of, integers, kind_of, naming, num
 __all__ = ["Law", "RatioReader", "TargetPolicy", "as_policy"]
 
 TargetPolicy = Callable[[Any, Any], Any]
-"""From features and actions, both with one row a step, to the probabilities (T,) of these actions."""
+"""From features and actions, both with one row for each step, to the probabilities (T,) of these actions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A policy that knows the probabilities of all actions: `actions` names them if they are not 0, 1, ..."""
+    """A policy with probabilities of all actions; `actions` names them if they are not 0, 1, ..."""
 
     policy: Policy
     actions: tuple[Any, ...] | None = None
 
     def columns(self, values: Any) -> tuple[Integers, Bools]:
-        """Find the column of each action of the log, and say where there is one."""
+        """Return the index of each action of the log in the policy, and where there is one."""
         if self.actions is None:
             return integers(values)
         if not any(isinstance(action, str) for action in self.actions):
@@ -50,7 +50,7 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class RatioReader:
-    """Reads ratios, or computes them with the target policy; a probability that is none is noted as a fault."""
+    """Reads ratios, or computes them with the target policy; an invalid probability is noted as a fault."""
 
     policy: Law | TargetPolicy | None = None
 
@@ -82,7 +82,7 @@ class RatioReader:
         return [(name, _probability(batch, name, "target", faults, taken=False), False) for name in names]
 
     def _asked(self, batch: Any, column: str, faults: Faults, features: Any) -> Floats:
-        """Ask the target policy how probable the actions are."""
+        """Return the probabilities of the actions under the target policy."""
         values = column_of(batch, column)
         if isinstance(self.policy, Law):
             asked = self._looked_up(self.policy, column, values, faults, features)
@@ -102,7 +102,7 @@ class RatioReader:
         return asked
 
     def _looked_up(self, law: Law, column: str, values: Any, faults: Faults, features: Any) -> Floats:
-        """Ask for the probabilities of all actions, of sound rows only, and pick those of the actions taken."""
+        """Compute the probabilities of all actions, for good rows only, and pick those of the actions taken."""
         if isinstance(law.policy, Table) and features.ndim != 1:
             raise SettingError("a target policy given as a table needs features that are states (n_states)")
         chosen, known = law.columns(values)
@@ -121,7 +121,7 @@ class RatioReader:
 
 
 def _probabilities(policy: Policy, features: Any, rows: Integers, faults: Faults, column: str, values: Any) -> Floats:
-    """Ask a policy about all actions in some rows, (n, actions); where it has no answer, that is a fault of the row."""
+    """Return the probabilities (n, actions) of a policy in some rows; if it has none for a row, the row is bad."""
     try:
         return policy.probabilities(features[rows])
     except InputError:
@@ -138,7 +138,7 @@ def _probabilities(policy: Policy, features: Any, rows: Integers, faults: Faults
 
 
 def _actions(column: str, values: Any, faults: Faults) -> Any:
-    """Read actions as a function takes them: whole numbers, other numbers, or vectors."""
+    """Read actions as a function expects them: whole numbers, other numbers, or vectors."""
     with naming(column):
         if kind_of(values) == "list":
             actions, readable = vectors(values, 0)
@@ -189,7 +189,7 @@ def _refuse_impossible(never: Bools, column: str, values: Any, faults: Faults) -
 def _quotient(
     column: str, target: Floats, logs: bool, behaviour: Floats, behaviour_logs: bool, faults: Faults
 ) -> Floats:
-    with np.errstate(all="ignore"):  # what is not finite is noted
+    with np.errstate(all="ignore"):  # values that are not finite are noted
         if logs or behaviour_logs:
             above = target if logs else np.log(target)
             ratio = np.exp(above - (behaviour if behaviour_logs else np.log(behaviour)))
@@ -205,7 +205,7 @@ def _joined(columns: list[Floats]) -> Floats:
 
 
 def as_policy(target: Any) -> Law | TargetPolicy | None:
-    """Return a policy if that is what was given, None if it was the names of columns.
+    """Return the policy if `target` is one, and None if it names columns.
 
     >>> as_policy([[0.5, 0.5], [0.0, 1.0]]).policy, as_policy("q"), as_policy(["q", "r"])
     (Table(2 states, 2 actions), None, None)
@@ -214,7 +214,7 @@ def as_policy(target: Any) -> Law | TargetPolicy | None:
         return None
     if isinstance(target, Policy):
         return Law(target)
-    if hasattr(target, "predict_proba"):  # a classifier, as scikit-learn has them
+    if hasattr(target, "predict_proba"):  # a classifier of scikit-learn
         law = Probabilities(lambda x: target.predict_proba(x[:, None] if np.ndim(x) == 1 else x), batched=True)
         return Law(law, _plain(target.classes_))
     if hasattr(target, "predict"):
@@ -222,7 +222,7 @@ def as_policy(target: Any) -> Law | TargetPolicy | None:
     if callable(target):
         function: TargetPolicy = target
         return function
-    if hasattr(target, "columns") and hasattr(target, "to_numpy"):  # a data frame: a row a state, a column an action
+    if hasattr(target, "columns") and hasattr(target, "to_numpy"):  # a data frame (states, actions)
         index = getattr(target, "index", None)
         if index is not None and not np.array_equal(index, np.arange(len(target))):
             raise SettingError("the rows of a target policy are the states 0, 1, ... in this order; reset its index")
@@ -233,7 +233,7 @@ def as_policy(target: Any) -> Law | TargetPolicy | None:
 
 
 def _plain(actions: Any) -> tuple[Any, ...]:
-    """Return the names of actions: numbers, also where they are written as text, else text."""
+    """Return the names of actions: numbers, even if written as text, else text."""
     names = [str(name) for name in actions]
     whole = [int(float(name)) for name in names if name.removesuffix(".0").isdecimal()]
     return tuple(whole) if len(whole) == len(names) else tuple(names)

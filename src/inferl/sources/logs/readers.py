@@ -1,7 +1,7 @@
-"""Readers: a log opened, whatever it is, and read in pieces, so that memory stays flat.
+"""Readers: open a log of any format, and read it in pieces, so that memory stays flat.
 
-The format of a file is seen from its first bytes, not from its name: Parquet, an Arrow file or stream, JSON lines, else
-CSV. Compressed CSV and JSON lines are recognised by their name (.gz, .bz2, .zst, .lz4).
+The first bytes of a file tell its format, not its name: Parquet, an Arrow file or stream, JSON lines, else CSV. The
+name tells whether CSV or JSON lines are compressed (.gz, .bz2, .zst, .lz4).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["Log", "damage", "import_pyarrow", "log_name", "open_log"]
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 READ = 1 << 20  # bytes at a time
-STREAM = b"\xff\xff\xff\xff"  # how an Arrow stream begins
+STREAM = b"\xff\xff\xff\xff"  # the first bytes of an Arrow stream
 
 
 class Log(Protocol):
-    """A log that is open: its columns, and its rows piece by piece."""
+    """An open log: its columns, and its rows in pieces."""
 
     name: str
     columns: list[str]
-    header: str  # what stands above the rows, and says what they mean
+    header: str  # the line above the rows, if there is one
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Yield the rows from the first on, at most `batch` at a time."""
@@ -47,7 +47,7 @@ def import_pyarrow() -> Any:
 
 
 def log_name(source: Any) -> str:
-    """Name a log in messages."""
+    """Return the name of a log for messages."""
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else str(source)
     return f"the {type(source).__module__.partition('.')[0]} {type(source).__name__}"
@@ -55,13 +55,13 @@ def log_name(source: Any) -> str:
 
 @contextmanager
 def damage(where: str) -> Iterator[None]:
-    """Say where a log is damaged: Arrow has many words for it, of many exceptions."""
+    """Turn the many exceptions of Arrow into a `DataError` that says where a log is damaged."""
     try:
         yield
     except InferlError:
         raise
     except MemoryError:
-        raise DataError(f"{where}: it claims to hold more than there is memory for; it is damaged") from None
+        raise DataError(f"{where}: its header asks for more memory than there is; it is damaged") from None
     except (
         import_pyarrow().ArrowException,
         OSError,
@@ -71,13 +71,13 @@ def damage(where: str) -> Iterator[None]:
         TypeError,
         OverflowError,
     ) as error:
-        words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise DataError(f"{where}: {words}; it is damaged or cut off: write it anew") from None
+        message = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise DataError(f"{where}: {message}; it is damaged or cut off: write it again") from None
 
 
 @contextmanager
 def open_log(source: Any) -> Iterator[Log]:
-    """Open a path, ``"-"`` (standard input), or a data frame that speaks Arrow."""
+    """Open a path, ``"-"`` (standard input), or a data frame with the Arrow interface."""
     pa = import_pyarrow()
     name = log_name(source)
     if isinstance(source, str | os.PathLike) and source != "-":
@@ -89,7 +89,7 @@ def open_log(source: Any) -> Iterator[Log]:
             yield _of_file(name, file, str(source))
     elif isinstance(source, str):
         stdin: Any = sys.stdin.buffer
-        # Not a buffer around the buffer: it would wait until it is full.
+        # Without a second buffer, which would wait until it is full.
         yield _of_file(name, stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin), None)
     elif hasattr(source, "__arrow_c_stream__"):
         with damage(name):
@@ -102,7 +102,7 @@ def open_log(source: Any) -> Iterator[Log]:
 
 
 def _opened(name: str, path: str) -> io.BufferedReader:
-    """Open a file; if its name says that it is compressed, so that plain bytes come out."""
+    """Open a file, and decompress it if its name says that it is compressed."""
     codec = CODECS.get(Path(path).suffix)
     try:
         if codec is None:
@@ -113,7 +113,7 @@ def _opened(name: str, path: str) -> io.BufferedReader:
 
 
 def _of_file(name: str, file: io.BufferedReader, path: str | None) -> Log:
-    """Look at the first bytes."""
+    """Recognise the format by the first bytes."""
     pa = import_pyarrow()
     with damage(name):
         begin = file.peek(16)[:16]
@@ -138,7 +138,7 @@ def _batches_of_file(file: Any) -> Any:
 
 
 class _BatchLog:
-    """A stream of record batches; unless it is known to be `sound`, each is looked through before it is used."""
+    """A stream of record batches; each is validated before use, unless the stream is known to be `sound`."""
 
     header = ""
 
@@ -151,7 +151,7 @@ class _BatchLog:
         for whole in self.reader:
             wanted = whole.select(columns)
             if not self.sound:
-                wanted.validate(full=True)  # else a wrong offset would be followed out of the memory that is ours
+                wanted.validate(full=True)  # a wrong offset would point outside our memory
             for start in range(0, len(wanted), batch):
                 yield ColumnPiece(wanted.slice(start, batch))
 
@@ -165,7 +165,7 @@ class _ParquetLog:
         from pyarrow import parquet
 
         self.name = name
-        # Without pre_buffer: it would hold the whole file.
+        # Without pre_buffer, which would hold the whole file in memory.
         self.file = parquet.ParquetFile(path, pre_buffer=False)
         self.columns = list(self.file.schema_arrow.names)
 

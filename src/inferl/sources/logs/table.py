@@ -169,7 +169,7 @@ class Table:
     def _resolved(self, log: Log) -> Columns:
         columns = resolve(self.wanted, log.columns, log.name, self.policy is not None)
         if self.policy is not None and columns.action is None:
-            raise SettingError(f"{log.name}: the target policy must be asked about actions; say which column (action)")
+            raise SettingError(f"{log.name}: the target policy needs the actions; say which column holds them (action)")
         if self.n_states is not None and not isinstance(columns.features, str):
             raise SettingError("n_states is for one column that holds states; features names several")
         if self.episodes_end and (columns.episode is None or columns.next_features is not None):
@@ -346,58 +346,57 @@ def table(
     skip_bad: int = 0,
     batch: int = 65536,
 ) -> Table:
-    """Read transitions from a log, in record batches: memory stays flat however long it is.
+    """Read transitions from a log, in record batches, so that memory stays flat.
 
-    A column is named, or recognised where ``...`` stands (the names of RLlib, D4RL and LeRobot, and the plain words
-    reward, episode, terminated, truncated); None says that there is no such column. A bad row raises
-    `inferl.errors.DataError`, which names log, row (the first is row 1), column, value and remedy; rows before it have
-    been handed out by then.
+    A column is given by name, or recognised (``...``) by the names of RLlib, D4RL and LeRobot, or as reward, episode,
+    terminated or truncated. None means that there is no such column. A bad row raises `inferl.errors.DataError`, which
+    names log, row (counted from 1), column, value and remedy; the rows before it have been yielded by then.
 
     Parameters
     ----------
     source
-        A path to Parquet, CSV, JSON lines, or an Arrow file or stream; ``"-"`` for standard input; or a data frame of
-        pandas, polars or pyarrow.
+        Path of a Parquet, CSV, JSON lines or Arrow file; ``"-"`` for standard input; or a data frame of pandas, polars
+        or pyarrow.
     features, next_features
         One column of lists, one of states (with `n_states`), or several of numbers. Without next features, the next
-        state is that of the following row of the episode; a last row that does not terminate is then dropped.
+        state is that of the following row of the episode, and a last row that does not terminate is dropped.
     reward, action
         The action is read only if `target_probability` is a policy.
     episode, order
-        Label of the episode (whole numbers or text), and the place in it: rows out of order, there twice, or missing
-        are refused. Without labels, episodes end where a flag says so.
+        Label of the episode (whole numbers or text), and position in it: rows that are out of order, duplicated or
+        missing are refused. Without labels, episodes end where a flag says so.
     terminated, truncated
-        Flags of the row that ends an episode. What follows a termination is worth nothing; a truncation cuts off.
+        Flags of the row that ends an episode. The value after a termination is 0; a truncation cuts the episode off.
     stream
-        Label of sequences that run side by side, such as the environments of a vector environment.
+        Label of parallel sequences, such as the environments of a vector environment.
     n_states
         Number of states of a table, if features are states 0, 1, ...
     discount
         gamma, in (0, 1].
     behaviour_probability, behaviour_log_probability
-        Probability of the logged action under the policy that took it.
+        Probability of the logged action under the behaviour policy.
     target_probability, target_log_probability
-        The same under the policy to be evaluated; several columns for several policies. Or the policy itself: one of
+        The same under the target policy; several columns for several policies. Or the policy itself: one of
         `inferl.policies`, a table or data frame (states, actions) of probabilities, a classifier with
         ``predict_proba``, or a function from features and actions to the probabilities of these actions.
     ratio
         Instead of probabilities: target / behaviour; several columns for several policies.
     clip
-        Largest ratio; larger ones are cut to it, and counted in `clipped`.
+        Largest ratio; larger ones are clipped, and counted in `clipped`.
     episodes_end
-        The last row of every episode ends it, unless it is marked as truncated: for logs without flags. Interleaved
-        episodes then all stay open until the log ends, which takes memory.
+        The last row of every episode terminates it, unless it is marked as truncated: for logs without flags.
+        Interleaved episodes then all stay open until the log ends, which takes memory.
     interleaved
         Rows of several episodes are mixed.
     gaps
-        The order column only sorts: whole numbers need not follow each other.
+        The order column may have gaps: it sorts the rows and does not count them.
     time_limit
-        Of truncated rows: ``"ends"``, nothing comes after them, and returns count up to the limit; ``"cut"``, the value
-        goes on beyond the cut. Default: ``"ends"`` if the discount is 1, else ``"cut"``.
+        What a truncation means. ``"ends"``: the limit is part of the task, and returns count up to it. ``"cut"``: the
+        value extends beyond the cut. Default: ``"ends"`` if the discount is 1, else ``"cut"``.
     skip_bad
-        How many bad rows may be left out; they are counted in `skipped`.
+        Largest number of bad rows to skip; they are counted in `skipped`.
     batch
-        Rows read at a time. The answer does not depend on it.
+        Number of rows read at a time. The results do not depend on it.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Values: columns of Arrow as NumPy arrays. What cannot be read is marked, never guessed.
+"""Values: Arrow columns as NumPy arrays. Unreadable values are marked, never guessed.
 
-Text is read too, because that is all that CSV has.
+Text is parsed too, because all values of CSV are text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
 def column_of(batch: Any, name: str) -> Any:
-    """Return a column in one piece, as a plain Arrow array.
+    """Return a column as one plain Arrow array.
 
     >>> import pyarrow as pa
     >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist()
@@ -46,7 +46,7 @@ def column_of(batch: Any, name: str) -> Any:
 
 @contextmanager
 def naming(column: str) -> Iterator[None]:
-    """Say of which column something is said."""
+    """Put the name of the column in front of an error."""
     try:
         yield
     except SettingError as error:
@@ -74,7 +74,7 @@ def kind_of(values: Any) -> str:
 
 
 def numbers(values: Any) -> Floats:
-    """Read numbers; NaN where there is none.
+    """Read numbers; NaN where a value is not one.
 
     >>> import pyarrow as pa
     >>> numbers(pa.array(["1.5", None, "x"]))
@@ -83,7 +83,7 @@ def numbers(values: Any) -> Floats:
     import pyarrow as pa
 
     kind = kind_of(values)
-    if pa.types.is_decimal(values.type):  # Arrow's own way to floats misses some by a digit
+    if pa.types.is_decimal(values.type):  # Arrow's own conversion to floats is off in the last digit of some
         kind, values = "text", values.cast(pa.string())
     if kind == "text":
         try:
@@ -100,7 +100,7 @@ def numbers(values: Any) -> Floats:
 
 
 def integers(values: Any) -> tuple[Integers, Bools]:
-    """Read whole numbers, and say where there are some.
+    """Read whole numbers, and where a value is one.
 
     >>> import pyarrow as pa
     >>> integers(pa.array([1.0, 2.5, None]))
@@ -116,7 +116,7 @@ def integers(values: Any) -> tuple[Integers, Bools]:
 
 
 def flags(values: Any) -> tuple[Bools, Bools]:
-    """Read flags (booleans, 0 and 1, or these as text), and say where there are some.
+    """Read flags (booleans, 0 and 1, or these as text), and where a value is one.
 
     >>> import pyarrow as pa
     >>> flags(pa.array(["True", "0", "maybe"]))
@@ -132,7 +132,7 @@ def flags(values: Any) -> tuple[Bools, Bools]:
 
 
 def labels(values: Any) -> tuple[Integers, Bools]:
-    """Turn labels into codes, equal where labels are: a whole number is its own code, text is hashed.
+    """Turn labels into codes, equal where the labels are: a whole number is its own code, text is hashed.
 
     >>> import pyarrow as pa
     >>> labels(pa.array([7, None]))
@@ -151,7 +151,7 @@ def labels(values: Any) -> tuple[Integers, Bools]:
 
 
 def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
-    """Read lists of numbers as rows (T, d), and say where there is one; d is that of the first if `dimension` is 0.
+    """Read lists of numbers as rows (T, d), and where a value is one; if `dimension` is 0, the first sets d.
 
     >>> import pyarrow as pa
     >>> vectors(pa.array([[1.0, 2.0], [3.0], None, [4.0, 5.0]]), 0)[0]
@@ -166,7 +166,7 @@ def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
     kind = kind_of(values)
     if kind == "text":
         values = pa.array([_list(text) for text in values.to_pylist()], pa.list_(pa.float64()))
-    elif kind != "list":  # a number or nothing, where the rows before had vectors
+    elif kind != "list":  # numbers or nulls, where earlier rows had vectors
         values = pa.nulls(len(values), pa.list_(pa.float64()))
     lengths = numbers(compute.list_value_length(values))
     there = lengths[lengths > 0]
@@ -186,7 +186,7 @@ def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
 
 
 def times(values: Any) -> Floats | None:
-    """Read times in microseconds, NaN where there is none; None if these are no times.
+    """Read times in microseconds, NaN where a value is not one; None if the column does not hold times.
 
     >>> import pyarrow as pa
     >>> times(pa.array(["2024-01-01 00:00:01", "2024-01-01 00:00:03"]))
@@ -203,7 +203,7 @@ def times(values: Any) -> Floats | None:
 
 def _float(text: str | None) -> float:
     try:
-        # 1_000 and the digits of other scripts are numbers to Python, and to nobody who writes logs.
+        # Python also accepts 1_000 and the digits of other scripts; logs do not mean these as numbers.
         return np.nan if text is None or "_" in text or not text.isascii() else float(text)
     except ValueError:
         return np.nan
