@@ -63,8 +63,8 @@ def test_what_cannot_be_computed_is_not_available() -> None:
     assert check(field.report([1.0]), "divergence").status == "passed"
 
 
-def test_a_stream_must_be_worth_enough_steps() -> None:
-    """A step of the chain is worth a ninth: 20,000 steps are plenty, 600 are not, 200 too few to tell."""
+def test_the_effective_sample_size_must_be_large_enough() -> None:
+    """The effective sample size is a ninth of the steps: 20,000 steps are plenty, 600 are not, 200 too few to tell."""
     for n, status in ((20_000, "passed"), (600, "failed"), (200, "failed")):
         length = check(Evaluator(TD(1)).update(chain_data(n)).report([1.0]), "length")
         assert length.status == status, length
@@ -87,7 +87,7 @@ def test_few_episodes_are_not_believed() -> None:
     zero = np.zeros(3000, np.int64)
     data = Transitions(zero, rng.normal(size=3000), zero, np.where(ends, 0.0, 0.9))
     report = Evaluator(TD(1), LeastSquares(blocks="episode")).update(data).report(0)
-    assert "there are 12 episodes" in check(report, "length").message
+    assert "only 12 episodes" in check(report, "length").message
     assert check(report, "length").failed
     assert check(Evaluator(TD(1)).update(data).report(0), "length").status == "passed"
 
@@ -123,7 +123,7 @@ def test_a_failed_check_says_what_to_do() -> None:
     short = check(Evaluator(TD(1)).update(chain_data(200)).report([1.0]), "length")
     assert short.remedy == "collect 250 or more"
     assert str(short) == f"!! {short.sentence}"
-    words = "200 transitions are too few to see how they depend on each other"
+    words = "200 transitions are too few to estimate their autocorrelation"
     assert short.sentence == f"length: {words}; collect 250 or more"
     report = Evaluator(TD(1), LeastSquares("none")).update(chain_data(10_000)).report([1.0])
     assert report.interval.notes == (check(report, "dependence").sentence,)

@@ -163,7 +163,7 @@ def test_returns_up_to_the_time_limit() -> None:
     report = Evaluator(DoublyRobust(5)).update(data).report()
     assert report.interval.estimate == pytest.approx(returns.mean())
     assert report.interval.estimand == "the mean return up to the time limit"
-    assert "ended by a time limit" in str(report)
+    assert "ended at the time limit" in str(report)
     assert monte_carlo(data).estimate == pytest.approx(returns.mean())
     cut = rollout(env, lean, features, discount=1.0, seed=0, time_limit="cut")
     beyond = Evaluator(DoublyRobust(5)).update(cut.take(episodes=100)).report()

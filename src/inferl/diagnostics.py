@@ -28,7 +28,7 @@ __all__ = ["Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "d
 FEWEST_BLOCKS = 16  # of a block length whose variance is believed
 FEWEST_STEPS = 250  # below, no dependence can be ruled out
 MANY = 1000  # independent steps that need not be told apart any more
-FEWEST_EFFECTIVE = 200  # independent steps that a stream should be worth; docs/method.md says why
+FEWEST_EFFECTIVE = 200  # smallest effective sample size that is not objected to; docs/method.md says why
 MANY_VARIANCE_ESS = 100  # where the estimate is too rough to be told
 FEWEST_VARIANCE_ESS = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
 SMALLEST_EFFECTIVE_SHARE = 0.10
@@ -87,8 +87,8 @@ class Report:
     >>> print(report.interval)
     5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
     >>> print(report.checks[2])
-    ok dependence: blocks of 2 steps show a standard error 1.02 times that of single steps; the interval allows for
-    dependence
+    ok dependence: blocks of 2 steps show a standard error 1.02 times that of single steps; the interval accounts
+    for dependence
     """
 
     interval: Interval
@@ -200,26 +200,35 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
     """
     name = "features"
     if misfit is None:
-        message = "whether the features can express the value is not known"
+        message = "whether the features can express the value cannot be checked here"
         return Check(
-            name, "not available", f"{message}; DoublyRobust tells, where episodes or visits to a state are seen"
+            name,
+            "not available",
+            f"{message}; DoublyRobust can check it, if the data have episodes or visits to a start state",
         )
     gap, error = misfit.gap, misfit.gap_error
     if not np.isfinite(error):
-        return Check(name, "not available", "too few starts to see what the features miss")
+        return Check(name, "not available", "too few episode starts to estimate the bias of the features")
     off, matters = _signed(gap, error), MATTERS * misfit.fitted_error
     if abs(gap) > max(ALARM * error, matters):
-        message, wrong = f"they miss the value of the starts by {off}", True
+        message, wrong = f"the features bias the value of the start distribution by {off}", True
     elif misfit.wald > WALD_ALARM and error > matters:
-        message, wrong = f"they are not exact (Wald {misfit.wald:.0f}), and miss the value of the starts by {off}", True
+        message, wrong = (
+            f"the features are not exact (Wald statistic {misfit.wald:.0f}); they bias the value by {off}",
+            True,
+        )
     else:
-        message, wrong = f"nothing speaks against them; they miss the value of the starts by {off}", False
+        message, wrong = f"no evidence against the features; their estimated bias is {off}", False
     if beyond is not None:
-        rests = "does not rest on them" if beyond <= BEYOND else "rests on them where the data end"
+        rests = "does not depend on them" if beyond <= BEYOND else "depends on them beyond the data"
         return Check(name, "passed", f"{message}; the answer {rests}", gap)
     if wrong:
         return Check(
-            name, "failed", message, gap, "ask for the value of the starts, which does not rest on the features"
+            name,
+            "failed",
+            message,
+            gap,
+            "ask for the value of the start distribution, which does not depend on the features",
         )
     return Check(name, "passed", message, gap)
 
@@ -232,22 +241,22 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
     """
     name = "ends"
     if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
-        message = "rewards are not discounted and no episode has ended, so nothing shows that the value is finite"
-        return Check(name, "failed", message, None, "choose a discount below 1, or say where episodes end")
+        message = "the discount is 1 and no episode has ended, so the value may be infinite"
+        return Check(name, "failed", message, None, "use a discount below 1, or mark where episodes end")
     if episodes.closed == 0:
         return None
-    ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were cut off"
+    ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were truncated"
     if episodes.limited:
-        ended += f", {_count(episodes.limited)} ended by a time limit"
+        ended += f", {_count(episodes.limited)} ended at the time limit"
     if share is None:
-        return Check(name, "passed", f"{ended}; the value goes on beyond a cut, as the features have it")
-    message = f"{ended}; {share:.1%} of the weight of a start lies beyond the data"
+        return Check(name, "passed", f"{ended}; after a truncation the value is bootstrapped from the features")
+    message = f"{ended}; {share:.1%} of the discounted weight of a start lies beyond the data"
     if share <= BEYOND:
         return Check(name, "passed", message, share)
     return Check(
         name,
         "failed",
-        f"{message}, where only the features tell",
+        f"{message}, where the answer relies on the features alone",
         share,
         'let episodes run longer, or count returns up to the limit (time_limit="ends")',
     )
@@ -263,7 +272,7 @@ def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> 
     if about not in ("value", "known start", "fitted", "observed", "state") or not np.isfinite([low, high]).all():
         return None
     estimate, slack = np.atleast_1d(interval.estimate), 1e-9 * max(high - low, abs(low), abs(high))
-    bounds = f"the rewards and returns seen allow values from {low:.4g} to {high:.4g}"
+    bounds = f"the observed rewards and returns allow values from {low:.4g} to {high:.4g}"
     wrong = (estimate < low - slack) | (estimate > high + slack)
     if not wrong.any():
         return Check(name, "passed", bounds)
@@ -296,16 +305,16 @@ def overflow(interval: Interval) -> Check | None:
     return Check(
         "overflow",
         "failed",
-        f"numbers have grown beyond what a computer can hold, and {int(lost.sum())} of {len(lost)} answers are lost",
+        f"numeric overflow: {int(lost.sum())} of {len(lost)} answers are not finite",
         None,
-        "look for huge features, rewards or products of ratios, and bring them to a usual size",
+        "look for huge features, rewards or products of ratios, and rescale them",
     )
 
 
 def divergence(message: str | None) -> Check:
     """Whether a row of the bootstrap has exploded."""
     if message is None:
-        return Check("divergence", "passed", "all rows are finite")
+        return Check("divergence", "passed", "all replicas are finite")
     return Check("divergence", "failed", message)
 
 
@@ -313,18 +322,18 @@ def identification(reading: LeastSquaresReading | None) -> Check:
     """Whether the data say anything about the whole target."""
     name = "identification"
     if reading is None:
-        return Check(name, "not available", "no least-squares sums are kept for this many parameters")
+        return Check(name, "not available", "needs least-squares sums, which are not kept here")
     share = float(reading.unidentified_fraction.max())
     facts = f"{reading.unseen} of the parameters never seen, condition number {reading.condition:.1g}"
     if share <= UNIDENTIFIED:
-        return Check(name, "passed", f"the data determine the target ({facts})", share)
+        return Check(name, "passed", f"the data identify the target ({facts})", share)
     return Check(
         name,
         "failed",
-        f"{share:.2%} of the target lies where the data say nothing ({facts}; a state that is entered and never left "
+        f"{share:.2%} of the target is not identified by the data ({facts}; a state that is entered and never left "
         "counts too)",
         share,
-        "ask for a target that the data cover, or collect data there",
+        "choose a target that the data cover, or collect data there",
     )
 
 
@@ -343,7 +352,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
         noisy: Bools | bool = True
         many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
     elif reading is None or reading.levels is None:
-        return Check(name, "not available", "no dyadic blocks are kept")
+        return Check(name, "not available", "needs block sums, which are not kept here")
     else:
         blocks, rate, unit = reading.levels.blocks, reading.levels.rate, reading.unit
         length, final = reading.levels.length, reading.levels.final
@@ -360,12 +369,12 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
     what = "whole streams" if final and worst[0] == len(length) - 1 else "blocks"
     seen = f"{what} of {length[worst[0]]:.0f} {unit} show a standard error {value:.2f} times that of single {unit}"
     if worst[0] == 0:
-        seen = f"no longer blocks show a larger standard error than single {unit}"
+        seen = f"longer blocks show no larger standard error than single {unit}"
     if apart > CHANGE:
-        message = "the few streams differ by more than their steps explain, and the interval is too narrow"
-        return Check(name, "failed", message, value, "evaluate each by itself, or collect six streams or more")
+        message = "the streams differ by more than the variation within them explains, so the interval is too narrow"
+        return Check(name, "failed", message, value, "evaluate each stream by itself, or collect at least six streams")
     if allowed_for:
-        return Check(name, "passed", f"{seen}; the interval allows for dependence", value)
+        return Check(name, "passed", f"{seen}; the interval accounts for dependence", value)
     if excess[worst] <= 1:
         return Check(name, "passed", seen, value)
     return Check(
@@ -379,71 +388,71 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
 
 
 def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | None) -> Check:
-    """Whether the stream is long enough for its width to be believed: worth enough independent steps."""
+    """Whether the stream is long enough: its effective sample size."""
     name, n = "length", interval.n
     if n == 0:
         return Check(name, "not available", "no transitions so far")
     fewest = float(np.min(reading.df))
     if (solved is None or solved.levels is None) and fewest < FEWEST_BLOCKS:
-        message = f"only {fewest:.0f} blocks or episodes to see the variance from, fewer than {FEWEST_BLOCKS}"
+        message = (
+            f"only {fewest:.0f} blocks or episodes to estimate the variance from; at least {FEWEST_BLOCKS} are needed"
+        )
         return Check(name, "failed", message, fewest, "collect more data")
     by_episodes = solved is not None and solved.unit == "episodes"
     if by_episodes and solved is not None and solved.levels is not None and solved.levels.blocks[0] < FEWEST_BLOCKS:
         seen = float(solved.levels.blocks[0])
-        message = f"there are {seen:.0f} episodes, fewer than {FEWEST_BLOCKS}: too few to see the variance from"
-        remedy = "collect more episodes; in a stream without episodes, name a state to count visits to (start)"
+        message = f"only {seen:.0f} episodes to estimate the variance from; at least {FEWEST_BLOCKS} are needed"
+        remedy = "collect more episodes; in a stream without episodes, name a start state whose visits count as starts"
         return Check(name, "failed", message, seen, remedy)
     if n < FEWEST_STEPS and not by_episodes:
-        message = f"{n} transitions are too few to see how they depend on each other"
+        message = f"{n} transitions are too few to estimate their autocorrelation"
         return Check(name, "failed", message, float(n), f"collect {FEWEST_STEPS} or more")
     if np.any(np.asarray(interval.standard_error) == 0):
         return Check(
             name,
             "failed",
-            "nothing has varied so far, so a width of 0 says nothing of what has not happened yet",
+            "nothing has varied so far, so a width of 0 does not account for what has not happened yet",
             0.0,
-            "if nothing is random here the value is exact, else collect more data",
+            "if nothing is random here, the value is exact; otherwise collect more data",
         )
     if solved is None:
-        return Check(
-            name, "not available", "no least-squares sums are kept, which would show how slowly the stream moves"
-        )
+        return Check(name, "not available", "needs least-squares sums, which are not kept here")
     if by_episodes:
-        return Check(name, "passed", f"episodes are worth {solved.effective:.0f} independent ones", solved.effective)
+        return Check(name, "passed", f"effective sample size {solved.effective:.0f} episodes", solved.effective)
     effective = min(solved.effective, float(n))
     if effective >= FEWEST_EFFECTIVE:
-        worth = f"{effective:.0f}" if effective < MANY else f"more than {MANY}"
-        return Check(name, "passed", f"the stream is worth {worth} independent steps", effective)
+        size = f"{effective:.0f}" if effective < MANY else f"above {MANY:,}"
+        return Check(name, "passed", f"effective sample size {size}", effective)
     return Check(
         name,
         "failed",
-        f"the stream moves slowly: its {n} steps are worth {effective:.0f} independent ones, fewer than "
-        f"{FEWEST_EFFECTIVE}, and the interval may be too narrow",
+        f"slow mixing: {n} steps have an effective sample size of {effective:.0f}, below {FEWEST_EFFECTIVE}, so the "
+        "interval may be too narrow",
         effective,
         "collect more data",
     )
 
 
 def rarity(reading: LeastSquaresReading | None) -> Check:
-    """Whether the width rests on more than a few rare steps with large scores."""
+    """Whether the variance estimate rests on more than a few rare steps with large scores."""
     name = "rarity"
     if reading is not None and reading.n == 0:
         return Check(name, "not available", "no transitions so far")
     if reading is None or reading.levels is None:
-        return Check(name, "not available", "no dyadic blocks are kept, which would show how many steps decide")
+        return Check(name, "not available", "needs block sums, which are not kept here")
     known = reading.variance_ess[~np.isnan(reading.variance_ess) & (reading.standard_error > 0)]
     if not len(known):
-        message = "too few blocks so far, or nothing has varied, to see how many steps decide"
+        message = "too few blocks, or too little variation, to estimate the kurtosis of the scores"
         return Check(name, "not available", message)
     fewest, steps = float(np.min(known)), int(reading.levels.blocks[0])
     if fewest >= FEWEST_VARIANCE_ESS:
         message = f"about {fewest:.0f}" if fewest < MANY_VARIANCE_ESS else f"more than {MANY_VARIANCE_ESS}"
-        return Check(name, "passed", f"the width rests on {message} {reading.unit}", fewest)
+        return Check(name, "passed", f"the variance estimate rests on {message} {reading.unit}", fewest)
     return Check(
         name,
         "failed",
-        f"the width rests on about {fewest:.0f} of the {steps} {reading.unit} that it is taken from, fewer than "
-        f"{FEWEST_VARIANCE_ESS}: what is rare here has hardly happened yet, and the interval may be too narrow",
+        f"the variance estimate rests on about {fewest:.0f} of the {steps} {reading.unit} it is computed from, fewer "
+        f"than {FEWEST_VARIANCE_ESS}: rare events have hardly been seen yet, and the interval may be too narrow",
         fewest,
         "collect more data",
     )
@@ -472,28 +481,31 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         return Check(
             name,
             "failed",
-            f"they average {', '.join(f'{x:.3f}' for x in summary.mean)}, {worst:.0f} standard errors from 1: these "
-            "are not the ratios of this log",
+            f"the mean ratio is {', '.join(f'{x:.3f}' for x in summary.mean)}, {worst:.0f} standard errors from 1: "
+            "these are not the importance ratios of this log",
             worst,
-            "check the probabilities of both policies: in each state those of all actions add up to 1; and do not clip",
+            "check the probabilities of both policies: in each state they must sum to 1 over the actions; do not clip",
         )
     if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
         carried, (mean, distance) = episodes.effective, episodes.mean_weight
         message = (
-            f"the weights of {_count(episodes.closed)} episodes average {mean:.3f}, and are worth {_count(carried)}"
+            f"the importance weights of {_count(episodes.closed)} episodes average {mean:.3f}; effective sample size "
+            f"{_count(carried)}"
         )
         if carried < FEWEST_VARIANCE_ESS:
-            closer = "evaluate a policy closer to the behaviour, or collect more episodes"
-            return Check(name, "failed", f"{message}: few episodes decide", carried, closer)
+            closer = "evaluate a policy closer to the behaviour policy, or collect more episodes"
+            return Check(name, "failed", f"{message}: a few episodes dominate", carried, closer)
         if distance <= ALARM:
             return Check(name, "passed", message, carried)
-        cause = "large ones have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"
+        cause = (
+            "large weights have not been seen yet, or the ratios are wrong" if mean < 1 else "the ratios may be wrong"
+        )
         return Check(
             name,
             "failed",
             f"{message}: that is {distance:.1f} standard errors from 1, so {cause}",
             distance,
-            "evaluate a policy closer to the behaviour, or collect more episodes",
+            "evaluate a policy closer to the behaviour policy, or collect more episodes",
         )
     effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
     message = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
@@ -503,7 +515,7 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
     return Check(
         name,
         "failed",
-        f"{message}: few transitions decide",
+        f"{message}: a few transitions dominate",
         effective,
-        "evaluate a policy closer to the behaviour, or collect more data",
+        "evaluate a policy closer to the behaviour policy, or collect more data",
     )

@@ -254,7 +254,7 @@ def test_a_stream_without_episodes_has_no_interval_and_says_what_to_do() -> None
     data = replace(data, discounts=np.full(2000, 0.9), last=np.zeros(2000, bool), truncated=np.zeros(2000, bool))
     report = Evaluator(DoublyRobust(D)).update(data).report()
     assert report.interval.width == np.inf
-    assert "name a state to count visits to (start)" in " ".join(report.interval.notes)
+    assert "name a start state whose visits count as starts" in " ".join(report.interval.notes)
 
 
 def test_a_known_start_needs_no_starts_drawn() -> None:
@@ -352,7 +352,7 @@ def test_visits_before_cuts_rest_on_the_features() -> None:
     data = Transitions((state > 0).astype(int), state.astype(float), np.ones(2000, int), 0.99, last=cut)
     report = Evaluator(DoublyRobust(2, start=0)).update(data).report()
     assert {check.name for check in report.checks if check.failed} >= {"ends"}
-    assert "does not rest on them" not in str(report)
+    assert "does not depend on them" not in str(report)
 
 
 def test_steps_that_a_limit_ends_are_the_last() -> None:

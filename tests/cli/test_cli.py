@@ -65,7 +65,7 @@ def test_the_demo_prints_what_the_library_says(tmp_path: Path) -> None:
 def test_the_demo_says_what_is_wrong(tmp_path: Path) -> None:
     result = runner.invoke(app, ["demo", "--episodes", "60", "--picture", str(tmp_path / "lake.png")])
     assert "* online bootstrap, convergence:" in result.output
-    assert "* features alone, features: they miss the value" in result.output
+    assert "* features alone, features: the features bias the value" in result.output
     assert "* the value" not in result.output
     assert "* least squares" not in result.output
 

@@ -85,7 +85,7 @@ def test_ratios_that_are_not_of_this_log() -> None:
     assert check(right, "ratios").status == "passed"
     wrong = Evaluator(DoublyRobust(1)).update(off_policy(500, wrong=0.8)).report()
     assert check(wrong, "ratios").failed
-    assert "not the ratios of this log" in check(wrong, "ratios").message
+    assert "not the importance ratios of this log" in check(wrong, "ratios").message
     assert check(Evaluator(TD(1)).update(off_policy(500, wrong=0.8)).report(0), "ratios").failed
 
 
@@ -96,7 +96,7 @@ def test_large_weights_that_have_not_been_seen() -> None:
     data = Transitions(rows, rng.normal(size=10 * n), rows, np.tile([1.0] * 9 + [0.0], n), ratios)
     found = check(Evaluator(DoublyRobust(1)).update(data).report(), "ratios")
     assert found.failed
-    assert "large ones have not been seen yet" in found.message
+    assert "large weights have not been seen yet" in found.message
     assert check(Evaluator(TD(1)).update(data).report(0), "ratios").status == "passed"
 
 
@@ -141,8 +141,8 @@ def test_features_that_cannot_express_the_value_are_named() -> None:
     evaluator = Evaluator(DoublyRobust(1)).update(data)
     report = evaluator.report()
     assert report.interval.estimate == pytest.approx(1.0)
-    assert check(report, "features").status == "passed"  # the value does not rest on them
-    assert "miss the value" in check(report, "features").message
+    assert check(report, "features").status == "passed"  # the value does not depend on them
+    assert "bias the value" in check(report, "features").message
     for target in ("fitted", [0.3]):
         assert check(evaluator.report(target), "features").failed
     assert check(Evaluator(TD(1)).update(data).report([0.3]), "features").status == "not available"
@@ -182,7 +182,7 @@ def test_few_episodes_that_carry_the_weight() -> None:
     data = Transitions(zero, rng.normal(size=2 * n), zero, np.tile([1.0, 0.0], n), ratios)
     found = check(Evaluator(DoublyRobust(1)).update(data).report(), "ratios")
     assert found.failed
-    assert "few episodes decide" in found.message
+    assert "a few episodes dominate" in found.message
 
 
 def test_a_weight_beyond_all_powers_is_rare() -> None:
@@ -209,9 +209,9 @@ def test_an_equation_of_ones_own_has_no_range() -> None:
     [
         (0.018, 0.034, 26.0, "not exact"),  # the returns show nothing, the bounded weights do
         (0.018, 0.034, 5.0, ""),
-        (0.100, 0.034, 5.0, "miss"),  # the returns show it
+        (0.100, 0.034, 5.0, "bias"),  # the returns show it
         (0.004, 0.001, 90.0, ""),  # negligible beside a standard error of .016
-        (0.018, 0.004, 90.0, "miss"),
+        (0.018, 0.004, 90.0, "bias"),
     ],
 )
 def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float, alarm: str) -> None:
@@ -219,7 +219,7 @@ def test_when_features_raise_an_alarm(gap: float, gap_error: float, wald: float,
     found = features(misfit, beyond=None)
     assert found.failed == bool(alarm)
     assert alarm in found.message
-    assert not features(misfit, beyond=0.0).failed  # the value does not rest on them
+    assert not features(misfit, beyond=0.0).failed  # the value does not depend on them
 
 
 def test_open_episodes_count_as_far_as_they_have_come() -> None:

@@ -110,7 +110,7 @@ def test_the_check_tells_a_rare_reward_from_a_common_one() -> None:
     rare[[700, 3100, 3900]] = 1.0
     report = Evaluator(TD(1)).update(rewards(rare)).report(0)
     assert rarity(report) == "failed"
-    assert any(note.startswith("rarity: the width rests on about ") for note in report.interval.notes)
+    assert any(note.startswith("rarity: the variance estimate rests on about ") for note in report.interval.notes)
     common = Evaluator(TD(1)).update(rewards((rng.random(4000) < 0.1).astype(float))).report(0)
     assert rarity(common) == "passed"
 

@@ -65,7 +65,7 @@ def test_a_slow_stream_fails_and_blocks_of_multipliers_are_the_remedy(seed: int)
     assert found.value == pytest.approx(np.sqrt(19), rel=0.6)  # of (1 + rho) / (1 - rho), at some block length
     allowed = dependence(evaluated(slow(2000, 0.9, seed), inferl.BlockClock()))
     assert allowed.status == "passed"
-    assert "allows for dependence" in allowed.message
+    assert "accounts for dependence" in allowed.message
 
 
 def test_independent_scores_seldom_raise_an_alarm() -> None:

@@ -19,7 +19,7 @@ def unequal_features(size: Floats, n_features: int) -> str:
     """Name the features that are so much smaller than the largest one that no step size suits both.
 
     >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # one was never seen
-    'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no step size suits them all'
+    'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no single step size suits them all'
     """
     if len(size) == 0 or len(size) % n_features:
         return ""
@@ -35,21 +35,21 @@ def unequal_features(size: Floats, n_features: int) -> str:
     who = f"feature {named[0]} is" if len(named) == 1 else f"features {', '.join(named[:-1])} and {named[-1]} are up to"
     return (
         f"{who} {size[largest] / smallest:.3g} times smaller than feature {largest} ({smallest:.3g} beside "
-        f"{size[largest]:.3g}), so no step size suits {'both' if len(named) == 1 else 'them all'}"
+        f"{size[largest]:.3g}), so no single step size suits {'both' if len(named) == 1 else 'them all'}"
     )
 
 
 def convergence(
     estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str, units: str
 ) -> Check:
-    """Whether the bootstrap has arrived: its distance to the least-squares solution, and its own standard error.
+    """Whether the bootstrap has converged: its distance to the least-squares solution, and its own standard error.
 
     Rows that a step size throws about are far from each other, and so never far from the solution in their own
     standard errors. `units` says which features are far too small for the step size, if any.
     """
     name = "convergence"
     if solved is None:
-        message = "no least-squares sums are kept beside the bootstrap"
+        message = "needs the least-squares sums of the companion, which are not kept"
         return Check(name, "not available", f"{message}; {units}" if units else message)
     distance = np.abs(solved.estimate - estimate)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,13 +62,11 @@ def convergence(
     if gap <= most and wider <= TOO_WIDE:
         return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)
     if gap > most:
-        message = (
-            f"the average is {gap:.3g} standard errors away from the least-squares solution (at most {most} is fine)"
-        )
+        message = f"the average is {gap:.3g} standard errors away from the least-squares solution (the limit is {most})"
         value, remedy = gap, "use a larger step size, more data, or LeastSquares"
     else:
-        message = f"the standard error is {wider:.3g} times that of least squares (at most {TOO_WIDE} is fine)"
+        message = f"the standard error is {wider:.3g} times that of least squares (the limit is {TOO_WIDE})"
         value, remedy = wider, "use more data, a smaller step size or cap, or LeastSquares"
     if units:
-        remedy = "bring the features to one size, as features.Scaled does, or use LeastSquares, which does not mind"
-    return Check(name, "failed", "; ".join(filter(None, [f"{message}: it has not arrived", units])), value, remedy)
+        remedy = "rescale the features, as features.Scaled does, or use LeastSquares, which is not affected"
+    return Check(name, "failed", "; ".join(filter(None, [f"{message}: it has not converged", units])), value, remedy)

@@ -109,7 +109,7 @@ class LeastSquaresReading(NamedTuple):
     unseen: int  # parameters that no increment has named
     n: int
     unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
-    effective: float = np.inf  # independent units that the stream is worth, by its features and by its scores
+    effective: float = np.inf  # effective sample size in units, by the features and by the scores
     variance_ess: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
