@@ -157,10 +157,14 @@ class Method:
 
     def one_of_kinds(self, kind: str | None) -> str:
         """Return the kind of interval that is asked for; refuse one that this method does not have."""
-        if kind is not None and kind not in self.kinds:
-            there = f"only {self.kinds[0]}" if len(self.kinds) == 1 else f"choose one of {', '.join(self.kinds)}"
-            raise KindError(f"{type(self).__name__} has no {kind!r} interval; {there}, 'anytime' or 'simultaneous'")
-        return kind or self.kinds[0]
+        if kind is None or kind in self.kinds:
+            return kind or self.kinds[0]
+        from inferl.methods.registry import registered
+
+        others = [cls.__name__ for cls in registered() if kind in cls.kinds]
+        hint = f" ({' and '.join(others)} has)" if others else ""
+        there = ", ".join([*self.kinds, "anytime", "simultaneous"])
+        raise KindError(f"{type(self).__name__} has no {kind!r} interval{hint}; choose one of {there}")
 
     def checks(self, algorithm: Algorithm, state: Any, reading: Any, interval: Interval) -> Sequence[Check]:
         """Make the checks that belong to this method; those of the data and of the target are made for all."""
