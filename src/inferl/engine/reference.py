@@ -26,7 +26,7 @@ def fold(
     draws: Draws,
     threads: int = 1,
 ) -> Floats:
-    """Fold increments into the rows, tile by tile; see `seam.Fold`. There is only one thread."""
+    """Fold increments into the rows, tile by tile; see `backend.Fold`. There is only one thread."""
     largest = []
     replica = draws.first_replica + np.arange(iterate.shape[1] - 1)
     for start in range(0, len(increments), TILE):
@@ -128,7 +128,7 @@ def pair_up(
     waiting: Integers,
     row: int,
 ) -> int:
-    """Form block sums of length 1, 2, 4, ... along each stream; see `seam.PairUp`."""
+    """Form block sums of length 1, 2, 4, ... along each stream; see `backend.PairUp`."""
     n_levels, capacity = gathered.shape[:2]
     expect(
         capacity > 0
@@ -163,7 +163,7 @@ def add_entries(
     count: Integers,
     p: int,
 ) -> tuple[Floats, Integers]:
-    """Add the short blocks of sparse scores, entry by entry; see `seam.AddEntries`."""
+    """Add the short blocks of sparse scores, entry by entry; see `backend.AddEntries`."""
     sums, closed_by = [], []
     longest = kept_index.shape[1]
     expect(longest == 2 ** len(count) and all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))
@@ -192,7 +192,7 @@ def add_entries(
 
 
 def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
-    """Let a sum decay along each stream; see `seam.DecayingSum`."""
+    """Let a sum decay along each stream; see `backend.DecayingSum`."""
     expect(all_below(slot, len(carried)))
     out = np.empty(len(add))
     columns = zip(add.tolist(), decay.tolist(), slot.tolist(), first.tolist(), strict=True)
@@ -213,7 +213,7 @@ def sum_episodes(
     closed: Floats,
     row: int,
 ) -> tuple[int, int]:
-    """Add up scores over episodes; see `seam.SumEpisodes`."""
+    """Add up scores over episodes; see `backend.SumEpisodes`."""
     expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])) and len(closed) > 1)
     filled = 0
 
@@ -251,7 +251,7 @@ def follow_episodes(
     most: float,
     row: int,
 ) -> tuple[int, int]:
-    """Follow episodes; see `seam.FollowEpisodes`."""
+    """Follow episodes; see `backend.FollowEpisodes`."""
     expect(all_below(slot, len(open)) and open.shape[1] == closed.shape[1] == 5 and len(closed) > 1)
     filled = 0
 
@@ -291,7 +291,7 @@ def walk(
     weight_sum: Floats,
     limit: Floats,
 ) -> None:
-    """Let resamples walk along rows of their own; see `seam.Walk`."""
+    """Let resamples walk along rows of their own; see `backend.Walk`."""
     sparse = isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse)
     take = _SparseWalk(increments) if sparse else _DenseWalk(increments)
     rank = np.argsort(-lengths, kind="stable")  # the longest first: those that are not over yet stand together
