@@ -206,11 +206,11 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
             "not available",
             f"{message}; DoublyRobust can check it, if the data have episodes or visits to a start state",
         )
-    gap, error = misfit.gap, misfit.gap_error
+    bias, error = -misfit.gap, misfit.gap_error
     if not np.isfinite(error):
         return Check(name, "not available", "too few episode starts to estimate the bias of the features")
-    off, matters = _signed(gap, error), MATTERS * misfit.fitted_error
-    if abs(gap) > max(ALARM * error, matters):
+    off, matters = _signed(bias, error), MATTERS * misfit.fitted_error
+    if abs(bias) > max(ALARM * error, matters):
         message, wrong = f"the features bias the value of the start distribution by {off}", True
     elif misfit.wald > WALD_ALARM and error > matters:
         message, wrong = (
@@ -221,16 +221,16 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
         message, wrong = f"no evidence against the features; their estimated bias is {off}", False
     if beyond is not None:
         rests = "does not depend on them" if beyond <= BEYOND else "depends on them beyond the data"
-        return Check(name, "passed", f"{message}; the answer {rests}", gap)
+        return Check(name, "passed", f"{message}; the answer {rests}", bias)
     if wrong:
         return Check(
             name,
             "failed",
             message,
-            gap,
+            bias,
             "ask for the value of the start distribution, which does not depend on the features",
         )
-    return Check(name, "passed", message, gap)
+    return Check(name, "passed", message, bias)
 
 
 def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
