@@ -12,7 +12,7 @@ import inferl
 from inferl import Evaluator, Transitions
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.environments import random_mdp
-from inferl.errors import KindError, PairingError, SettingError
+from inferl.errors import KindError, PairingError, SettingError, TargetError
 from inferl.methods.bootstrap import BootstrapReading
 
 BOOTSTRAP = inferl.OnlineBootstrap(inferl.Polynomial(5, 0.65, cap=0.25), n_replicas=100, seed=4)
@@ -55,6 +55,29 @@ def test_coupled_rows_are_subtracted_one_by_one() -> None:
     matrix = inferl.difference(a, b, problem.features[:3], paired=True)
     assert matrix.estimate.shape == (3,)
     assert matrix.estimate[0] == pytest.approx(found.estimate)
+
+
+def test_the_method_without_replicas_is_named() -> None:
+    data = logged()[0]
+    walk, solved = evaluated(data), evaluated(data, inferl.LeastSquares())
+    for pair in ((walk, solved), (solved, walk)):
+        with pytest.raises(SettingError, match="LeastSquares has none; evaluate both policies at once with Stack"):
+            inferl.difference(*pair, np.ones(4), paired=True)
+
+
+@pytest.mark.parametrize("method", [BOOTSTRAP, inferl.LeastSquares()])
+@pytest.mark.parametrize("targets", [(np.eye(4), np.eye(4)[:2]), (np.ones(4), np.eye(4)[:2])])
+def test_both_need_as_many_targets(method: Any, targets: Any) -> None:
+    one, other, _ = logged()
+    pair = evaluated(one, method), evaluated(other if method is BOOTSTRAP else other[:900], method)
+    with pytest.raises(TargetError, match="target has . rows and other_target has 2; give as many for both"):
+        inferl.difference(*pair, targets[0], other_target=targets[1])
+
+
+@pytest.mark.parametrize("second", [None, "b", np.zeros(2)])
+def test_the_second_is_an_evaluator_or_a_number(second: Any) -> None:
+    with pytest.raises(SettingError, match="give an evaluator, or a number"):
+        inferl.difference(evaluated(logged()[0]), second, np.ones(4))
 
 
 def test_the_same_question_to_a_stack() -> None:

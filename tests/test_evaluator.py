@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,50 @@ def test_files_of_something_else_are_refused(tmp_path: Path) -> None:
         Evaluator.load(path)
     with pytest.raises(FileNotFoundError):
         Evaluator.load(tmp_path / "nothing")
+
+
+def test_backend_and_threads_of_a_loaded_evaluator(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    Evaluator(TD(2)).update(PROBLEM.sample(100, seed=1)).save(path)
+    assert Evaluator.load(path, backend="reference").backend.name == "reference"
+    with pytest.raises(SettingError, match="no backend 'abacus'"):  # the file is sound
+        Evaluator.load(path, backend="abacus")
+    with pytest.raises(SettingError, match="threads is 0; give 1 or more"):
+        Evaluator.load(path, threads=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"algorithm": TD}, r"algorithm is a type; give one with its settings, such as TD\(4\)"),
+        ({"algorithm": 4}, "algorithm is 4"),
+        ({"method": LeastSquares}, "method is a type; give one with its settings"),
+        ({"method": "bootstrap"}, "method is 'bootstrap'"),
+        ({"backend": np}, "backend is a module; give a name, such as 'auto', or a Backend"),
+        ({"backend": None}, "backend is None"),
+        ({"threads": 1.5}, "threads is 1.5; give 1 or more"),
+    ],
+)
+def test_parts_of_another_kind_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Evaluator(**({"algorithm": TD(2)} | wrong))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n", [0, 1, 2, 300])
+def test_covariance_agrees_with_the_intervals(method: Any, n: int) -> None:
+    evaluator = Evaluator(TD(4), method)
+    if n:
+        evaluator.update(PROBLEM.sample(n, seed=1, tabular=True))
+    for target in (0, np.eye(4), np.ones(4)):
+        interval, matrix = evaluator.interval(target), evaluator.covariance(target)
+        error = np.atleast_1d(interval.standard_error)
+        np.testing.assert_allclose(np.diagonal(matrix), error**2, rtol=1e-6)
+        known = np.isfinite(error)
+        apart = ~np.eye(len(error), dtype=bool)
+        np.testing.assert_array_equal(np.isfinite(matrix)[apart], np.outer(known, known)[apart])
+    with pytest.raises(SettingError, match="not read jointly") if n and method in METHODS[:2] else nullcontext():
+        evaluator.read(np.eye(4)).covariance()
 
 
 def test_a_field_is_supplied_again_when_loading(tmp_path: Path) -> None:

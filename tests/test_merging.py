@@ -112,6 +112,33 @@ def test_shards_concatenate_to_the_whole_bit_for_bit() -> None:
         inferl.concatenate([Evaluator(TD(2)).update(data)])
 
 
+@pytest.mark.parametrize("n", [640, 650])
+def test_shards_and_what_they_become_are_independent(n: int) -> None:
+    """Least-squares sums beside the replicas are changed in place: the joined evaluator needs its own."""
+    data = PROBLEM.sample(n, seed=1)
+    method = OnlineBootstrap(Polynomial(0.5), n_replicas=3)
+    shards = [Evaluator(TD(2), replace(method, first_replica=first)).update(data) for first in (0, 3)]
+    before = [shard.copy() for shard in shards]
+    joined = inferl.concatenate(shards)
+    at_first = joined.copy()
+    shards[0].update(data[:100])
+    assert_same_bits(joined, at_first)
+    joined.update(data[:100])
+    assert_same_bits(shards[1], before[1])
+    assert_same_bits(shards[0], before[0].update(data[:100]))
+
+
+def test_shards_of_other_rows_with_the_same_estimates_are_refused() -> None:
+    states = np.random.default_rng(0).integers(2, size=301)
+    rows = [inferl.Transitions(states[:-1], np.zeros(300), after, 0.9) for after in (states[1:], states[:-1])]
+    shards = [
+        Evaluator(TD(2), OnlineBootstrap(Polynomial(0.5), n_replicas=3, first_replica=3 * k)).update(data)
+        for k, data in enumerate(rows)
+    ]
+    with pytest.raises(SettingError, match="not seen the same stream: their transitions differ"):
+        inferl.concatenate(shards)
+
+
 def test_streams_that_keep_different_shares_count_by_their_length() -> None:
     """One stream keeps half of its scores, the other all; each speaks of a state of its own."""
     rng = np.random.default_rng(12)

@@ -51,6 +51,7 @@ __all__ = [
     "errors",
     "features",
     "merge",
+    "methods",
     "plots",
     "policies",
     "sources",
@@ -89,7 +90,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from inferl import baselines, environments, errors, features, plots, policies, sources, testing
+    from inferl import baselines, environments, errors, features, methods, plots, policies, sources, testing
     from inferl.algorithms import (
         GTD,
         GTD2,

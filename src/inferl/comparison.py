@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from inferl.data.arrays import Floats
-from inferl.errors import KindError, PairingError, SettingError
+from inferl.data.arrays import Floats, is_number, short
+from inferl.errors import KindError, PairingError, SettingError, TargetError
 from inferl.evaluator import Evaluator
 from inferl.interval import TUNING_TIME, Interval, anytime, check_level, grown, normal
 
@@ -71,6 +71,8 @@ def difference(
     if kind == "simultaneous":
         raise KindError("a difference has no 'simultaneous' interval; ask for one target at a time")
     if not isinstance(b, Evaluator):
+        if not is_number(b):
+            raise SettingError(f"the second is {short(b)}; give an evaluator, or a number to compare with")
         one = a.interval(target, level, kind, tuning_time)
         return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)
     other_target = target if other_target is None else other_target
@@ -80,6 +82,9 @@ def difference(
         raise PairingError(
             f"both evaluators were fed the same stream of {a.n} transitions, so they are not independent"
         )
+    rows = [len(evaluator.targets(asked).rows) for evaluator, asked in ((a, target), (b, other_target))]
+    if rows[0] != rows[1]:
+        raise TargetError(f"target has {rows[0]} rows and other_target has {rows[1]}; give as many for both")
     if same if paired is None else paired:
         return _paired(a, b, target, other_target, level, kind, tuning_time)
     if kind not in (None, "normal", "anytime"):
@@ -153,7 +158,7 @@ def _paired(
     )
     abouts = (evaluator.interval(asked, level).estimand for evaluator, asked in ((a, target), (b, other_target)))
     found = replace(found, notes=notes, estimand=_difference_of(*abouts))
-    return found.only() if np.ndim(target) < 2 else found
+    return found.only() if a.targets(target).single else found
 
 
 def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:

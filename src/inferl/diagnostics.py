@@ -314,7 +314,7 @@ def overflow(interval: Interval) -> Check | None:
 def divergence(message: str | None) -> Check:
     """Whether a row of the bootstrap has exploded."""
     if message is None:
-        return Check("divergence", "passed", "all replicas are finite")
+        return Check("divergence", "passed", "no parameter has diverged")
     return Check("divergence", "failed", message)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from inferl import engine
 from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
 from inferl.algorithms.targets import Targets, as_targets, value_of_starts
-from inferl.data.arrays import Floats, is_number, short
+from inferl.data.arrays import Floats, is_integer, is_number, short
 from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
@@ -149,9 +149,12 @@ class Evaluator:
     def __init__(
         self, algorithm: Algorithm, method: Method | None = None, threads: int = 1, backend: str | Backend = "auto"
     ) -> None:
+        if not isinstance(algorithm, Algorithm):
+            raise SettingError(f"algorithm is {short(algorithm)}; give one with its settings, such as TD(4)")
+        if not isinstance(method, Method | None):
+            raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        owned = engine.backend_named(backend) if isinstance(backend, str) else backend
-        self._schedule = Schedule(algorithm, chosen, owned, threads)
+        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads), threads)
         self._state = self._schedule.start()
         self._run = self._schedule.run
         self._observed = Observations(algorithm.n_features, self._run)
@@ -312,9 +315,8 @@ class Evaluator:
 
         def watched() -> Iterator[Transitions | Increments]:
             while True:
-                now = (
-                    target.latest() if hasattr(target, "latest") else target
-                )  # what a source observes, it observes now
+                # A source's own starts are those that it has observed by now.
+                now = target.latest() if hasattr(target, "latest") else target
                 if self.is_decided(now, **asked, level=level, tuning_time=tuning_time, after=after):
                     return
                 chunk = next(chunks, None)
@@ -378,7 +380,7 @@ class Evaluator:
         >>> evaluator.estimate(0)
         3.0
         """
-        targets, state = self._targets(target), self.with_pending()
+        targets, state = self.targets(target), self.with_pending()
         with self._schedule.working(), np.errstate(all="ignore"):
             found = self.method.estimate(self.algorithm, state.method, targets.rows)
         return float(found[0]) if targets.single else found
@@ -392,8 +394,8 @@ class Evaluator:
         >>> evaluator.covariance(np.eye(2)).shape
         (2, 2)
         """
-        reading = self.read(targets, jointly=True)
-        return reading.covariance()
+        with np.errstate(all="ignore"):
+            return self.read(targets, jointly=True).covariance()
 
     def ess(self, target: Any = None) -> Any:
         """Return the effective sample size: n times the variance of single steps over that of the estimate.
@@ -405,18 +407,19 @@ class Evaluator:
         >>> f"{Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).ess(0):.0f}"
         '1855'
         """
-        targets = self._targets(target)
+        targets = self.targets(target)
         solved = self.read(target).solved
         found = np.full(len(targets.rows), np.nan) if solved is None else solved.ess()
         return float(found[0]) if targets.single else found
 
     def read(self, target: Any = None, jointly: bool = False) -> Reading:
         """Return what the state says along a target: the numbers behind an interval, for those who look deeper."""
-        targets, state = self._targets(target), self.with_pending()
+        targets, state = self.targets(target), self.with_pending()
         with self._schedule.working(), np.errstate(all="ignore"):
             return self.method.read(self.algorithm, state.method, targets.rows, jointly)
 
-    def _targets(self, target: Any) -> Targets:
+    def targets(self, target: Any = None) -> Targets:
+        """Return a target as the vectors that it stands for."""
         return as_targets(target, self.algorithm, self._state.tabular, self.method.whole)
 
     def interval(
@@ -467,7 +470,7 @@ class Evaluator:
         check_level(level)
         if kind is not None and not isinstance(kind, str):
             raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")
-        targets, state = self._targets(target), self.with_pending()
+        targets, state = self.targets(target), self.with_pending()
         with self._schedule.working():
             found = answer(self._schedule, state, targets, level, kind, tuning_time)
         return found._replace(interval=found.interval.only()) if targets.single else found
@@ -495,7 +498,13 @@ class Evaluator:
         write_checkpoint(path, self.saved())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], algorithm: Algorithm | None = None, threads: int = 1) -> Evaluator:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        algorithm: Algorithm | None = None,
+        threads: int = 1,
+        backend: str | Backend = "auto",
+    ) -> Evaluator:
         """Read an evaluator back.
 
         Parameters
@@ -504,12 +513,12 @@ class Evaluator:
             A file that `save` wrote. It runs no code, and a state that no evaluator can have is refused.
         algorithm
             If given, a file of another one is refused. A `Field` and an algorithm of your own must be given.
-        threads
+        threads, backend
             As for a new evaluator: a matter of this machine, which no file remembers.
         """
         own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
         saved: SavedEvaluator = read_checkpoint(path, (*storable(), SavedEvaluator, *own), SavedEvaluator)
-        return cls.restored(saved, path, algorithm, threads)
+        return cls.restored(saved, path, algorithm, threads, backend)
 
     @classmethod
     def restored(
@@ -518,6 +527,7 @@ class Evaluator:
         path: str | os.PathLike[str],
         algorithm: Algorithm | None = None,
         threads: int = 1,
+        backend: str | Backend = "auto",
     ) -> Evaluator:
         """Make an evaluator of what the file at `path` holds."""
         if (saved.tile, saved.layout) != (TILE, LAYOUT):
@@ -535,11 +545,22 @@ class Evaluator:
         known = cast(Algorithm, stored or algorithm)
         if known.n_parameters != saved.parameters:
             raise CheckpointMismatchError(f"{path} holds {saved.parameters} parameters, {known} has others")
+        owned = _checked_backend(backend, threads)
         with refused(path):  # before anything of the size that it claims is made
             verify_together(known, saved.method, saved.state)
-            evaluator = cls(known, saved.method, threads)
+            evaluator = cls(known, saved.method, threads, owned)
         evaluator._state = saved.state
         return evaluator
+
+
+def _checked_backend(backend: str | Backend, threads: int) -> Backend:
+    """Return the backend, of this name or as it is; refuse what is none, and a number of threads that is none."""
+    owned = engine.backend_named(backend) if isinstance(backend, str) else backend
+    if not isinstance(owned, Backend):
+        raise SettingError(f"backend is {short(owned)}; give a name, such as 'auto', or a Backend")
+    if not is_integer(threads) or threads < 1:
+        raise SettingError(f"threads is {short(threads)}; give 1 or more")
+    return owned
 
 
 def _chunks(source: Any) -> Iterator[Transitions | Increments]:

@@ -81,12 +81,11 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
     for shard in shards:
         if shard.algorithm != shards[0].algorithm:
             raise SettingError(f"{shard} does not continue {shards[0]}; all must have the same algorithm")
-        if shard.n != shards[0].n:
-            raise SettingError("the shards have not seen the same stream: their numbers of transitions differ")
+        if (shard.n, shard.fingerprint) != (shards[0].n, shards[0].fingerprint):
+            raise SettingError("the shards have not seen the same stream: their transitions differ")
     joined = shards[0].copy()
-    # Whether they saw the same rows is compared with the pending ones taken in; what is joined leaves these pending.
-    methods, first = [shard.method for shard in shards], shards[0].method
-    first.concatenate(methods, [shard.with_pending().method for shard in shards])
-    method, joined._state.method = first.concatenate(methods, [shard._state.method for shard in shards])
+    # What all shards share is taken from the copy of the first: it may be changed in place.
+    states = [joined._state.method, *(shard._state.method for shard in shards[1:])]
+    method, joined._state.method = joined.method.concatenate([shard.method for shard in shards], states)
     joined._schedule = replace(joined._schedule, method=method)
     return joined

@@ -86,11 +86,14 @@ def check_method(method: Method, algorithm: Algorithm, data: Data) -> None:
     _enough(data)
     _demand(hasattr(method, "__dataclass_fields__"), f"{method!r} is no dataclass")
     _demand(method == deepcopy(method), f"{method!r} does not equal its copy")
-    _demand(type(method) in type(method).stores, f"{type(method).__name__}.stores does not name the class itself")
+    _demand("normal" in method.kinds, "kinds lacks 'normal', which anytime and simultaneous intervals are made of")
     check_inputs_untouched(algorithm, method, data)
     _check_bits(algorithm, method, data)
-    evaluator = evaluated(algorithm, method, data)
-    _check_readings(evaluator)
+    nothing = Evaluator(algorithm, method).interval(
+        algorithm.of_features(np.eye(algorithm.n_values)[:2]), kind="normal"
+    )
+    _demand(bool(np.all(np.isinf(nothing.width))), "before any data an interval is not infinite")
+    _check_readings(evaluated(algorithm, method, data))
     _check_merging(algorithm, method, data)
     check_flat_memory(algorithm, method, data)
     information = [method.information(n) for n in (10, 100, 1000)]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from inferl.data.arrays import Floats
-from inferl.methods.base import Method, NormalReading
-from inferl.methods.registry import register
+from inferl.methods import Method, NormalReading, register
 
 BATCH = 32  # steps
 
@@ -26,6 +25,8 @@ class Batches:
 @dataclass(frozen=True)
 class BatchMeans(Method):
     """The mean reward per step, whatever the target; batches of 32 steps are taken to be independent."""
+
+    stores = (Batches,)
 
     def init(self, algorithm: Any) -> Batches:
         return Batches(np.zeros(3), np.zeros(2), 0)
@@ -48,6 +49,3 @@ class BatchMeans(Method):
     def merge(self, states: Sequence[Batches]) -> Batches:
         sums = [np.sum([getattr(state, name) for state in states], axis=0) for name in ("closed", "open", "n")]
         return Batches(sums[0], sums[1], int(sums[2]))
-
-
-BatchMeans.stores = (BatchMeans, Batches)

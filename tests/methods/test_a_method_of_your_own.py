@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from methods.batch_means_of_rewards import BATCH, BatchMeans
 
 import inferl
-from inferl.errors import SettingError
+from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.methods import registry
 from inferl.testing import check_method
 
@@ -51,6 +52,38 @@ def test_names_are_unique() -> None:
         registry.register("bootstrap")(BatchMeans)
     with pytest.raises(SettingError, match="no method 'magic'; choose one of least-squares, bootstrap, batch-means"):
         registry.method_named("magic")
+
+
+def test_a_file_of_a_method_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inferl.Evaluator(inferl.TD(1), BatchMeans()).update(ar(100, 0)).save(tmp_path / "run")
+    monkeypatch.delitem(registry._REGISTERED, "batch-means")
+    with pytest.raises(CheckpointMismatchError, match=r"holds a 'BatchMeans', which is not known here; .* import that"):
+        inferl.Evaluator.load(tmp_path / "run")
+
+
+def test_names_of_stored_classes_are_unique(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inferl.Evaluator(inferl.TD(1)).save(tmp_path / "run")
+    other = type("Sums", (), {})
+    monkeypatch.setattr(BatchMeans, "stores", (other,))
+    with pytest.raises(SettingError, match="both store a class 'Sums'"):
+        inferl.Evaluator.load(tmp_path / "run")
+
+
+def test_a_cell_may_be_run_again() -> None:
+    again = type("BatchMeans", (BatchMeans,), {"__module__": BatchMeans.__module__})
+    try:
+        assert registry.register("batch-means")(again) is again
+        assert registry.method_named("batch-means") is again
+    finally:
+        registry.register("batch-means")(BatchMeans)
+
+
+def test_a_broken_package_does_not_stand_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("broken", "no.such.module:Method", "inferl.methods")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    assert "broken" in registry.names()
+    with pytest.warns(RuntimeWarning, match="the method 'broken' cannot be imported"):
+        assert inferl.LeastSquares in registry.registered()
 
 
 SHELL = "import methods.batch_means_of_rewards; from inferl.cli import main; main()"

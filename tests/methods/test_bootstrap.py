@@ -263,6 +263,20 @@ def test_same_seed_couples_and_other_seeds_do_not() -> None:
     np.testing.assert_array_equal(averages(one)[0], averages(other)[0])
 
 
+def test_the_estimate_alone_has_the_bits_of_the_interval() -> None:
+    data = PROBLEM.sample(300, seed=1)
+    rng = np.random.default_rng(0)
+    evaluator = Evaluator(GTD2(2), OnlineBootstrap(Polynomial(0.5), n_replicas=20)).update(data)
+    for target in rng.normal(size=(50, 2)):
+        assert evaluator.estimate(target) == evaluator.interval(target).estimate
+
+
+def test_nothing_is_said_of_convergence_before_any_data() -> None:
+    report = Evaluator(TD(2), OnlineBootstrap(Polynomial(0.5))).report(np.ones(2))
+    (check,) = (check for check in report.checks if check.name == "convergence")
+    assert (check.status, check.message) == ("not available", "no transitions so far")
+
+
 @pytest.mark.parametrize(
     "bad", [{"n_replicas": 1}, {"average": "cubic"}, {"seed": -1}, {"seed": 2**64}, {"first_replica": 2**32}]
 )

@@ -71,7 +71,6 @@ class Restless(inferl.LeastSquares):
 
 @pytest.mark.parametrize("broken", [Forgetful, Boastful, Restless])
 def test_the_contract_can_be_broken(broken: Any) -> None:
-    broken.stores = (broken, *inferl.LeastSquares.stores)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(__import__("inferl.methods.registry").methods.registry._REGISTERED, "broken", broken)
         patch.setattr("inferl.variance.first_epoch.MOST_KEPT", 0)

@@ -25,7 +25,7 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.increments import Increments
 from inferl.data.streams import Streams
 from inferl.data.vectors import Sparse, one_hot, terms
-from inferl.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError
+from inferl.errors import CheckpointCorruptError, CheckpointError, CheckpointMismatchError, CheckpointVersionError
 from inferl.storage import checkpoint
 from inferl.storage.checkpoint import fits, read_checkpoint, write_checkpoint
 
@@ -486,7 +486,7 @@ def test_version_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_classes_that_the_reader_does_not_name_are_not_built(path: Path) -> None:
     write_checkpoint(path, Leaf(1))
-    with pytest.raises(CheckpointCorruptError, match=r"'Leaf'.*does not know"):
+    with pytest.raises(CheckpointMismatchError, match=r"'Leaf', which is not known here"):
         read_checkpoint(path, [Tree])
 
 

@@ -76,8 +76,8 @@ def backend_named(name: str) -> Backend:
 
 def _automatic() -> Backend:
     wanted = os.environ.get("INFERL_KERNEL", "native")
-    if wanted not in ("native", "reference"):
-        raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose 'native' or 'reference'")
+    if wanted not in _REGISTERED:
+        raise SettingError(f"INFERL_KERNEL is {wanted!r}; choose one of {', '.join(names())}")
     try:
         return backend_named(wanted)
     except SettingError as error:

@@ -25,11 +25,41 @@ if TYPE_CHECKING:
     from inferl.diagnostics import Check, Misfit
     from inferl.methods.least_squares import LeastSquaresReading
 
-__all__ = ["Method", "NormalReading", "Reading"]
+__all__ = ["Method", "NormalReading", "Reading", "covariance_of", "no_replicas"]
+
+
+def covariance_of(standard_error: Floats, correlation: Floats) -> Floats:
+    """Return the covariance matrix (k, k) of errors; what an infinite standard error shares with others is NaN.
+
+    >>> covariance_of(np.array([2.0, np.inf]), np.eye(2))
+    array([[ 4., nan],
+           [nan, inf]])
+    """
+    known = np.flatnonzero(np.isfinite(standard_error))
+    matrix = np.full(correlation.shape, np.nan)
+    block = np.ix_(known, known)
+    matrix[block] = correlation[block] * np.outer(standard_error[known], standard_error[known])
+    np.fill_diagonal(matrix, standard_error**2)
+    return matrix
+
+
+def no_replicas(method: Method) -> str:
+    """Say why two evaluators of one stream cannot be subtracted, and what to do instead."""
+    return (
+        f"paired=True subtracts the replicas of two bootstraps, and {type(method).__name__} has none; evaluate both "
+        "policies at once with Stack, and ask it for the target (c, -c)"
+    )
 
 
 class Reading(Protocol):
-    """What a state says along k targets: all that an interval and its checks are made of."""
+    """What a state says along k targets: all that an interval and its checks are made of.
+
+    >>> from inferl import TD, Evaluator, Transitions
+    >>> coin = np.random.default_rng(1).integers(2, size=2000)
+    >>> reading = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).read(0)
+    >>> reading.n, reading.estimate.round(2)
+    (2000, array([5.07]))
+    """
 
     @property
     def estimate(self) -> Floats:
@@ -62,7 +92,11 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class NormalReading:
-    """Estimates whose errors are taken to be normal; enough for a method that has no more to say."""
+    """Estimates whose errors are taken to be normal; enough for a method that has no more to say.
+
+    >>> NormalReading(np.array([1.0, 2.0]), np.array([0.1, 0.2]), df=9, n=10).covariance().round(2).tolist()
+    [[0.01, 0.02], [0.02, 0.04]]
+    """
 
     estimate: Floats  # (k,)
     standard_error: Floats  # (k,)
@@ -77,7 +111,7 @@ class NormalReading:
 
     def covariance(self) -> Floats:
         """Covariance matrix (k, k) of the estimates."""
-        return np.asarray(self._correlation * np.outer(self.standard_error, self.standard_error))
+        return covariance_of(self.standard_error, self._correlation)
 
     @property
     def _correlation(self) -> Floats:
@@ -97,7 +131,7 @@ class Method:
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("normal",)  # of pointwise intervals; the first is the default
-    stores: ClassVar[tuple[type, ...]] = ()  # classes of its settings and states, itself included
+    stores: ClassVar[tuple[type, ...]] = ()  # dataclasses inside its settings and states
     solves: ClassVar[bool] = True  # whether equations that no recursion leads to can be solved, as of DoublyRobust
     whole: ClassVar[bool] = False  # whether the auxiliary parameters can be asked for, too
 
@@ -110,8 +144,9 @@ class Method:
     def advance(self, algorithm: Algorithm, state: Any, steps: Steps, increments: Increments, clock: Clock) -> Any:
         """Return the state after these rows; the one given stays as it is.
 
-        `steps` are the rows as they came, `increments` what the algorithm made of them, each with its `clock`; an
-        algorithm that waits for later steps may return fewer, or those of earlier rows.
+        `steps` are the rows as they came, `increments` what the algorithm made of them, each with its `clock`. An
+        algorithm that waits for later steps may return fewer, or those of earlier rows. Some algorithms have increments
+        in a short form; `expanded()` writes them out.
         """
         raise NotImplementedError
 
@@ -190,10 +225,7 @@ class Method:
 
     def subtract(self, other: Method, one: Any, two: Any) -> Reading:
         """Return the reading of a difference on one stream, from the readings of both methods."""
-        raise SettingError(
-            f"paired=True subtracts the replicas of two bootstraps, and {type(self).__name__} has none; evaluate both "
-            "policies at once with Stack, and ask it for the target (c, -c)"
-        )
+        raise SettingError(no_replicas(self))
 
     # Files and the shell.
 

@@ -29,7 +29,7 @@ from inferl.engine import Foldable
 from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.errors import CheckpointCorruptError, DivergenceError, PairingError, SettingError
 from inferl.interval import Interval, basic, normal, percentile, quantile
-from inferl.methods.base import Method
+from inferl.methods.base import Method, covariance_of, no_replicas
 from inferl.methods.convergence import convergence, unequal_features
 from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
 from inferl.methods.step_sizes import Constant, Polynomial, StepSize
@@ -117,6 +117,13 @@ class BootstrapReading(NamedTuple):
     n: int
     solved: LeastSquaresReading | None = None  # what the companion says
 
+    @property
+    def standard_error(self) -> Floats:
+        """Standard deviations of the replicas (k,); infinite as long as there are no blocks to compare."""
+        with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
+            spread = self.deviations.std(axis=0, ddof=1)
+        return np.asarray(spread + np.inf if self.n == 0 or self.df == 0 else spread)
+
     def scores(self) -> Floats:
         """Errors of all targets at once as the replicas show them, in standard errors (B, k)."""
         spread = self.deviations.std(axis=0, ddof=1)
@@ -124,6 +131,8 @@ class BootstrapReading(NamedTuple):
 
     def covariance(self) -> Floats:
         """Covariance matrix (k, k) of the estimates, from the replicas."""
+        if self.n == 0 or self.df == 0:
+            return covariance_of(self.standard_error, np.eye(len(self.estimate)))
         return np.atleast_2d(np.cov(self.deviations, rowvar=False))
 
 
@@ -167,6 +176,10 @@ class OnlineBootstrap(Method):
     kinds = ("percentile", "basic", "normal")
     solves = False
     whole = True
+    stores = (
+        *(BootstrapState, EffectiveBlocks, ScoreBlocks, BurnIn, Multipliers, BlockClock, Polynomial, Constant),
+        *LeastSquares.stores,
+    )
 
     def __post_init__(self) -> None:
         if self.n_replicas < 2:
@@ -296,8 +309,8 @@ class OnlineBootstrap(Method):
         return reading._replace(solved=COMPANION.look(state.companion, rows))
 
     def estimate(self, algorithm: Algorithm, state: BootstrapState, rows: Floats) -> Floats:
-        """Look at row 0 alone."""
-        return np.asarray(algorithm.pad(rows) @ self._averages(state)[:, 0])
+        """Return row 0 along targets: without the companion, but with the bits of `read`."""
+        return np.asarray((algorithm.pad(rows) @ self._averages(state))[:, 0])
 
     def look(self, state: BootstrapState, targets: Floats) -> BootstrapReading:
         """Look along targets (k, p).
@@ -319,16 +332,15 @@ class OnlineBootstrap(Method):
         """Turn a reading into intervals."""
         kind = self.one_of_kinds(kind)
         estimate, deviations, df, n, _ = reading
-        with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread
-            spread = deviations.std(axis=0, ddof=1)
-        if n == 0 or df == 0:  # no spread to speak of yet
-            return Interval(estimate, estimate - np.inf, estimate + np.inf, level, kind, spread + np.inf, n)
+        error = reading.standard_error
+        if n == 0 or df == 0:
+            return Interval(estimate, estimate - np.inf, estimate + np.inf, level, kind, error, n)
         if kind == "normal":
-            lower, upper = normal(estimate, spread, level, df)
+            lower, upper = normal(estimate, error, level, df)
         else:
             few = quantile(level, df) / quantile(level)  # as few blocks widen the normal interval
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
-        return Interval(estimate, lower, upper, level, kind, spread, n, df=df)
+        return Interval(estimate, lower, upper, level, kind, error, n, df=df)
 
     def checks(
         self, algorithm: Algorithm, state: BootstrapState, reading: BootstrapReading, interval: Interval
@@ -361,7 +373,7 @@ class OnlineBootstrap(Method):
     def subtract(self, other: Method, one: BootstrapReading, two: BootstrapReading) -> BootstrapReading:
         """Subtract replica by replica: what both streams' multipliers share falls out."""
         if not isinstance(other, OnlineBootstrap):
-            return super().subtract(other, one, two)  # type: ignore[return-value]
+            raise SettingError(no_replicas(other))
         for name in ("seed", "multipliers", "average", "n_replicas", "first_replica"):
             if getattr(self, name) != getattr(other, name):
                 raise PairingError(
@@ -430,17 +442,3 @@ class OnlineBootstrap(Method):
 
 def _exploded(largest: Floats, scale: float) -> Bools:
     return ~np.isfinite(largest) | (largest > EXPLODED * scale)
-
-
-OnlineBootstrap.stores = (
-    OnlineBootstrap,
-    BootstrapState,
-    EffectiveBlocks,
-    ScoreBlocks,
-    BurnIn,
-    Multipliers,
-    BlockClock,
-    Polynomial,
-    Constant,
-    *LeastSquares.stores,
-)

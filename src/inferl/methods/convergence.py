@@ -51,13 +51,15 @@ def convergence(
     if solved is None:
         message = "needs the least-squares sums of the companion, which are not kept"
         return Check(name, "not available", f"{message}; {units}" if units else message)
+    if solved.n == 0:
+        return Check(name, "not available", "no transitions so far")
     distance = np.abs(solved.estimate - estimate)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
     most = 1.5 if average == "linear" else 0.5
     if not np.isfinite(gap):
         return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
-    known = solved.standard_error > 0
+    known = (solved.standard_error > 0) & np.isfinite(solved.standard_error)
     wider = float(np.max(standard_error[known] / solved.standard_error[known], initial=0.0))
     if gap <= most and wider <= TOO_WIDE:
         return Check(name, "passed", f"{gap:.2g} standard errors from the least-squares solution", gap)

@@ -28,7 +28,7 @@ from inferl.data.vectors import Sparse, Vectors, dense
 from inferl.diagnostics import Check, Misfit, checks_of_scores
 from inferl.errors import CheckpointCorruptError, SettingError
 from inferl.interval import Interval, correlated_scores
-from inferl.methods.base import Method
+from inferl.methods.base import Method, covariance_of
 from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
 from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
 from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
@@ -123,8 +123,12 @@ class LeastSquaresReading(NamedTuple):
         return correlated_scores(self.correlations)
 
     def covariance(self) -> Floats:
-        """Covariance matrix (k, k) of the estimates; for a reading that was made jointly."""
-        return np.asarray(self.correlations[-1] * np.outer(self.standard_error, self.standard_error))
+        """Covariance matrix (k, k) of the estimates; several targets must have been read jointly."""
+        if self.correlations:
+            return covariance_of(self.standard_error, self.correlations[-1])
+        if self.n and len(self.estimate) > 1:
+            raise SettingError("these targets were not read jointly; use read(targets, jointly=True)")
+        return covariance_of(self.standard_error, np.eye(len(self.estimate)))
 
     def ess(self) -> Floats:
         """Effective sample sizes (k,): n times the variance rate of single steps over that of long blocks."""
@@ -151,6 +155,11 @@ class LeastSquares(Method):
     """
 
     blocks: str = "dyadic"
+
+    stores = (
+        *(LeastSquaresState, FirstEpoch, Sums, Mixing, Coordinates, SparseCascade),
+        *(Cascade, EpisodeSums, Moments, Segments, Wholes),
+    )
 
     def __post_init__(self) -> None:
         if self.blocks not in ("dyadic", "episode", "none"):
@@ -483,19 +492,3 @@ def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock
 def _n_levels(epoch_end: int) -> int:
     """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
     return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))
-
-
-LeastSquares.stores = (
-    LeastSquares,
-    LeastSquaresState,
-    FirstEpoch,
-    Sums,
-    Mixing,
-    Coordinates,
-    SparseCascade,
-    Cascade,
-    EpisodeSums,
-    Moments,
-    Segments,
-    Wholes,
-)

@@ -5,6 +5,7 @@ Classes are imported when they are asked for, so that ``inferl --help`` need not
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -29,11 +30,19 @@ M = TypeVar("M", bound="type[Method]")
 def register(name: str) -> Callable[[M], M]:
     """Make a method known by its name: to the shell, and to whoever reads a file that holds its state.
 
-    A package may instead name the class in its entry points, group ``inferl.methods``.
+    A package may instead name the class in its entry points, group ``inferl.methods``. A class of the same module and
+    name, as when a cell of a notebook is run again, replaces the one before.
+
+    >>> from inferl import LeastSquares
+    >>> register("bootstrap")(LeastSquares)
+    Traceback (most recent call last):
+    ...
+    inferl.errors.SettingError: there is a method 'bootstrap' already
     """
 
     def registering(cls: M) -> M:
-        if _REGISTERED.get(name, cls) is not cls:
+        before = _REGISTERED.get(name, cls)
+        if isinstance(before, str) or (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
             raise SettingError(f"there is a method {name!r} already")
         _REGISTERED[name] = cls
         return cls
@@ -42,7 +51,11 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def names() -> list[str]:
-    """Names of all methods, those of installed packages included."""
+    """Return the names of all methods, those of installed packages included.
+
+    >>> names()[:2]
+    ['least-squares', 'bootstrap']
+    """
     return list(dict.fromkeys([*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))]))
 
 
@@ -62,5 +75,11 @@ def method_named(name: str) -> type[Method]:
 
 
 def registered() -> list[type[Method]]:
-    """Return the classes of all methods."""
-    return [method_named(name) for name in names()]
+    """Return the classes of all methods; one of another package that cannot be imported is left out, with a warning."""
+    found = []
+    for name in names():
+        try:
+            found.append(method_named(name))
+        except Exception as error:
+            warnings.warn(f"the method {name!r} cannot be imported ({error})", RuntimeWarning, stacklevel=2)
+    return found

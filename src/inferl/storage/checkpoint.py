@@ -205,7 +205,10 @@ def _decoded(tree: Any, arrays: dict[str, Array], known: Mapping[str, type], dep
             return tuple(_decoded(item, arrays, known, depth + 1) for item in items)
         case {"class": str(name), "fields": dict(members), **rest} if not rest:
             if name not in known:
-                raise CheckpointCorruptError(f"it holds a {name!r}, which this version does not know")
+                raise CheckpointMismatchError(
+                    f"the file holds a {name!r}, which is not known here; if it belongs to a method of yours or of "
+                    "another package, import that first; pass an algorithm of yours to load(path, algorithm)"
+                )
             return _built(known[name], {key: _decoded(item, arrays, known, depth + 1) for key, item in members.items()})
     raise CheckpointCorruptError(f"{str(tree)[:60]} is no object")
 

@@ -20,6 +20,7 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
+from inferl.errors import SettingError
 from inferl.methods.base import Method
 from inferl.methods.registry import registered
 from inferl.methods.schedule import EvaluatorState
@@ -36,8 +37,19 @@ SHARED: tuple[type, ...] = (
 
 
 def storable() -> tuple[type, ...]:
-    """Return the classes that a checkpoint may contain: what all evaluators share, and those of every method."""
-    return (*SHARED, *(cls for method in registered() for cls in method.stores))
+    """Return the classes that a checkpoint may contain: what all evaluators share, and those of every method.
+
+    A file names them by their names alone, so two with one name are refused.
+    """
+    found: dict[str, type] = {}
+    for cls in (*SHARED, *(one for method in registered() for one in (method, *method.stores))):
+        if found.setdefault(cls.__name__, cls) is not cls:
+            one = found[cls.__name__]
+            raise SettingError(
+                f"{cls.__module__} and {one.__module__} both store a class {cls.__name__!r}, and a file could not tell "
+                "them apart; rename one"
+            )
+    return tuple(found.values())
 
 
 def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState) -> None:
