@@ -1,7 +1,7 @@
 """Evaluator: transitions in, intervals out.
 
-The friendly surface: rows are checked at the door and go into the tile grid (`tiles.py`); a target is looked up in the
-state, and the answer comes with its checks.
+This is the public surface. It validates rows and passes them to the schedule (`methods.schedule`); it converts targets
+to vectors, lets the method read the state along them, and returns the interval with its checks.
 """
 
 from __future__ import annotations
@@ -26,14 +26,7 @@ from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check, Misfit, Report, checks_of_data, divergence, overflow
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
-from inferl.errors import (
-    BrokenError,
-    CheckpointMismatchError,
-    DivergenceError,
-    KindError,
-    SettingError,
-    ShapeError,
-)
+from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, KindError, SettingError, ShapeError
 from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
 from inferl.methods.base import Method, Reading
 from inferl.methods.registry import method_named
@@ -50,14 +43,14 @@ class Answer(NamedTuple):
 
     interval: Interval
     checks: tuple[Check, ...]
-    misfit: Misfit | None  # how far the features are off, if starts tell
+    misfit: Misfit | None  # bias of the features, if the starts of episodes allow an estimate
 
 
-@np.errstate(all="ignore")  # where numbers overflow, a check says so
+@np.errstate(all="ignore")  # overflow is reported by a check
 def answer(
     schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
 ) -> Answer:
-    """Look along targets; what a check objects to becomes a note."""
+    """Read the state along targets, make the checks, and turn those that fail into notes."""
     algorithm, method = schedule.algorithm, schedule.method
     reading = method.read(algorithm, state.method, targets.rows, jointly=kind == "simultaneous")
     interval = method.interval(reading, level, "normal" if kind in UNIFORM else kind)
@@ -80,7 +73,7 @@ def answer(
 
 
 def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
-    """Say what an interval is about, in a user's words."""
+    """Describe what an interval estimates."""
     if isinstance(algorithm, Linear | Field):
         return "the solution of the equation"
     value = value_of_starts(episodes.limited > 0, episodes.steps > 0 and episodes.discounts[0] == 1)
@@ -105,7 +98,7 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
 
 @dataclass(frozen=True)
 class SavedEvaluator:
-    """What a file holds of an evaluator."""
+    """The content of an evaluator's file."""
 
     algorithm: Algorithm | None  # None: a nonlinear field, whose function cannot be stored
     method: Method
@@ -116,28 +109,28 @@ class SavedEvaluator:
 
 
 class Evaluator:
-    """Evaluates a policy from its transitions, and says how sure it is.
+    """Estimates the value of a policy from its transitions, with error bars.
 
     Parameters
     ----------
     algorithm
-        What a transition adds to the equation of the value: `TD`, `GTD2`, ...
+        Turns transitions into increments: `TD`, `GTD2`, ...
     method
-        How increments become an interval: `LeastSquares` (the default) or `OnlineBootstrap`.
+        Turns increments into intervals: `LeastSquares` (the default) or `OnlineBootstrap`.
     threads
-        Threads that share the replicas of a bootstrap; the numbers do not depend on it.
+        Number of threads that share the replicas of a bootstrap; results do not depend on it.
     backend
-        What does the arithmetic: ``"auto"``, ``"native"`` or ``"reference"``. A matter of this machine, which no file
-        remembers.
+        Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, or a `Backend` of your own. Files record neither
+        backend nor threads.
 
     Notes
     -----
-    An evaluator is not for two threads at once. Put a lock around one that threads share, also around what only asks:
-    asking works on the steps that were observed one by one. Or give each thread its own, and `merge` them.
+    An evaluator is not thread-safe. If threads share one, lock every call, also those that only read: they process
+    the steps that `observe` has buffered. Or give each thread its own evaluator, and `merge` them.
 
     Examples
     --------
-    A coin that pays 1 or 0 at each step, for ever, at a discount of 0.9; its value is 5:
+    A coin that pays 1 or 0 at each step, discounted by 0.9; its value is 5:
 
     >>> from inferl import TD, Transitions
     >>> coin = np.random.default_rng(1).integers(2, size=2000)
@@ -161,17 +154,17 @@ class Evaluator:
 
     @property
     def algorithm(self) -> Algorithm:
-        """What a transition adds to the equation of the value."""
+        """The algorithm, which turns transitions into increments."""
         return self._schedule.algorithm
 
     @property
     def method(self) -> Method:
-        """How increments become an interval."""
+        """The method, which turns increments into intervals."""
         return self._schedule.method
 
     @property
     def backend(self) -> Backend:
-        """What does the arithmetic."""
+        """The backend, which does the arithmetic."""
         return self._schedule.backend
 
     def __repr__(self) -> str:
@@ -179,7 +172,7 @@ class Evaluator:
 
     @property
     def n(self) -> int:
-        """Number of transitions taken in."""
+        """Number of transitions seen."""
         return self._state.streams.n + len(self._observed)
 
     @property
@@ -190,13 +183,13 @@ class Evaluator:
 
     @property
     def fingerprint(self) -> int:
-        """A number that tells what was fed from any other stream: all its columns, in their order."""
+        """Hash of all columns of the stream, in order; the same for any chunking."""
         self._flush()
         return self._schedule.fingerprints(self._state)[1]
 
     @property
     def outcomes(self) -> int:
-        """A number that tells what happened from any other stream: steps, streams, rewards and discounts.
+        """Hash of the stream's steps, stream labels, rewards and discounts.
 
         Unlike `fingerprint`, it is the same for two policies, or two feature maps, that are evaluated on one log.
         """
@@ -206,12 +199,12 @@ class Evaluator:
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
-        """Take in a chunk, or all chunks of a source; each chunk as a whole or, if anything raises, not at all."""
+        """Process a chunk, or all chunks of a source. If a chunk raises, it changes nothing."""
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
         if getattr(data, "endless", False):
-            raise SettingError("this source never ends: say how much, as in source.take(episodes=100), or use until()")
+            raise SettingError("this source never ends; limit it, as in source.take(episodes=100), or use until()")
         for chunk in _chunks(data):
             self._collect(chunk)
         return self
@@ -226,15 +219,15 @@ class Evaluator:
         columns = data.ratios.ndim if isinstance(data, Transitions) else 0
         if (tabular, columns) != (self._state.tabular, self._state.ratios_ndim) and self._state.tabular is not None:
             raise ShapeError(
-                "features or ratios have another shape than before: row numbers of a table or vectors, "
-                "one column of ratios or several; a stream keeps to one"
+                "features or ratios have another form than before: features are either row numbers of a table or "
+                "vectors, and ratios have either one column or several, for the whole stream"
             )
         if isinstance(data, Increments) and self._state.like is not None and data.form() != self._state.like.form():
-            raise ShapeError("increments keep to one number of terms, to dense or sparse ones, and to one damping")
+            raise ShapeError("increments have another number of terms, form (dense or sparse) or damping than before")
         waiting = [] if self._state.pending is None else [self._state.pending.data]
         self.method.admit(self._state.method, [*waiting, data])
         self._schedule.update(self._state, data)
-        # Steps may be gathered one by one unless a limit has to be watched, which takes a chunk.
+        # Single steps may be buffered, unless each must first pass a check that needs a chunk.
         limited = self.method.limited(self.algorithm) or self.algorithm.checks_rows
         if isinstance(data, Transitions) and columns == 1 and not limited:
             self._observed.tabular = tabular
@@ -252,16 +245,16 @@ class Evaluator:
         stream: int = 0,
         truncated: bool | None = None,
     ) -> None:
-        """Take in one step: checked at the call, copied, and worked on with others, or when something is asked."""
+        """Process one step. It is validated and copied now, and folded together with others or before a reading."""
         if self._state.diverged is not None or self._state.broken or len(self._observed.rows) >= self._run:
             self._flush()
             self._refuse_after_divergence()
-        # A cut is said by `last`; one that is said not to be a cut is out of the ordinary.
+        # The buffer derives `truncated` from `last` and the discount; anything else goes through `Transitions`.
         plain = first is None and episode is None and (truncated is None or (truncated is False and last is not True))
         if plain and self._observed.append(features, reward, next_features, discount, ratio, last, stream):
             return
-        said = {"first": first, "last": last, "episode": episode, "truncated": truncated}
-        row: dict[str, Any] = {name: [flag] for name, flag in said.items() if flag is not None}
+        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated}
+        row: dict[str, Any] = {name: [flag] for name, flag in flags.items() if flag is not None}
         row |= {"features": [features], "rewards": [reward], "next_features": [next_features]}
         self._collect(Transitions(**row, discounts=[discount], ratios=[ratio], stream=[stream]))
 
@@ -277,26 +270,26 @@ class Evaluator:
         tuning_time: int = TUNING_TIME,
         after: int = 1000,
     ) -> Iterator[Transitions | Increments]:
-        """Take in chunks of a source until one of the things asked for is known, and hand each chunk on.
+        """Process chunks of a source until a stopping criterion is met, and yield each chunk.
 
-        The interval is looked at after every chunk, so it is the anytime interval that decides. One that comes with a
-        failed check, or that has seen no noise at all yet, decides nothing.
+        The interval is read after every chunk, so the criteria use the anytime interval. They are not met while a
+        check fails, or while the standard error is 0.
 
         Parameters
         ----------
         source
-            Chunks: a log, a rollout, which goes on for ever, or part of it, as in ``source.take(episodes=1000)``.
+            Chunks: a log, an endless rollout, or part of one, as in ``source.take(episodes=1000)``.
         target
-            As for `interval`; of k targets all must be known. The starts of a source, ``source.start()``, are those
-            observed at each look.
+            As for `interval`; all of k targets must meet the criterion. ``source.start()`` stands for the starts that
+            the source has observed at each reading.
         width
-            Stop when the interval is at most this wide.
+            Stop when the interval is no wider than this.
         lower_above, upper_below
             Stop when its lower bound is above, or its upper bound below, this number.
         level, tuning_time
             Of the anytime interval.
         after
-            Number of transitions before which nothing is decided: the interval's law is one of long streams.
+            Do not stop before this number of transitions: the intervals are asymptotic.
 
         Examples
         --------
@@ -338,7 +331,7 @@ class Evaluator:
         tuning_time: int = TUNING_TIME,
         after: int = 1000,
     ) -> bool:
-        """Say whether one of the things that `until` waits for is known; asking again and again is allowed for."""
+        """Return whether a stopping criterion of `until` is met; may be called any number of times."""
         _questions(width, lower_above, upper_below, after)
         if self.n < after:
             return False
@@ -351,11 +344,11 @@ class Evaluator:
         )
 
     def _flush(self) -> None:
-        """Work on what was observed; it is forgotten when that is done, and not before."""
+        """Process the buffered steps; they are dropped only once that has succeeded."""
         if self._state.broken:
             raise BrokenError(
-                "an update of this evaluator was cut off half-way, as when memory runs out, so its sums are of no use; "
-                "go on from a checkpoint, or start anew"
+                "an update of this evaluator was cut off half-way, as when memory runs out, so its sums are invalid; "
+                "continue from a checkpoint, or start again"
             )
         if len(self._observed):
             with uninterrupted():
@@ -373,7 +366,7 @@ class Evaluator:
     # Answers out.
 
     def estimate(self, target: Any = None) -> Any:
-        """Return the estimate for a target alone, cheaply: no standard error, no checks.
+        """Return the estimate for a target, without standard error and checks, which saves time.
 
         >>> from inferl import TD, Transitions
         >>> evaluator = Evaluator(TD(1)).update(Transitions([0, 0], [1.0, 2.0], [0, 0], 0.5))
@@ -386,7 +379,7 @@ class Evaluator:
         return float(found[0]) if targets.single else found
 
     def covariance(self, targets: Any) -> Floats:
-        """Return the covariance matrix (k, k) of the estimates for k targets.
+        """Return the covariance matrix (k, k) of the estimates; NaN beside an infinite standard error.
 
         >>> from inferl import TD, Transitions
         >>> states = np.random.default_rng(0).integers(2, size=1000)
@@ -413,41 +406,42 @@ class Evaluator:
         return float(found[0]) if targets.single else found
 
     def read(self, target: Any = None, jointly: bool = False) -> Reading:
-        """Return what the state says along a target: the numbers behind an interval, for those who look deeper."""
+        """Return the reading behind an interval; with `jointly`, also the correlations between k targets."""
         targets, state = self.targets(target), self.with_pending()
         with self._schedule.working(), np.errstate(all="ignore"):
             return self.method.read(self.algorithm, state.method, targets.rows, jointly)
 
     def targets(self, target: Any = None) -> Targets:
-        """Return a target as the vectors that it stands for."""
+        """Convert a target to vectors, as `interval` does."""
         return as_targets(target, self.algorithm, self._state.tabular, self.method.whole)
 
     def interval(
         self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
     ) -> Interval:
-        """Return the interval for a target, with a note for each check that failed.
+        """Return the interval for a target, with a note for each failed check.
 
         Parameters
         ----------
         target
-            With `DoublyRobust` nothing, or ``"value"``: the value of the start distribution; ``"fitted"``: what the
-            features alone say of it; ``("value", c)``: that of a start distribution with known mean features c. Else
-            the number of a state (tabular features), a vector of features, or a matrix (k, d) for k intervals: the
-            fixed point of the algorithm, which is the value only if the features can express it.
+            With `DoublyRobust` None or ``"value"``: the value of the start distribution; ``"fitted"``: its LSTD
+            estimate, from the features alone; ``("value", c)``: the value of a start distribution with known mean
+            features c. Otherwise the number of a state (tabular features), a vector of features, or a matrix (k, d)
+            for k intervals: the fixed point of the algorithm, which is the value only if the features can express it.
         level
-            Probability with which the interval holds the truth.
+            Nominal coverage.
         kind
-            ``"normal"``, and for the bootstrap ``"percentile"`` (its default) and ``"basic"``: pointwise, for one look
-            at one target. ``"anytime"``: for any number of looks. ``"simultaneous"``: all k targets at once.
+            ``"normal"``, and for the bootstrap ``"percentile"`` (its default) and ``"basic"``: pointwise, valid for one
+            reading of one target. ``"anytime"``: valid for any number of readings. ``"simultaneous"``: valid for all k
+            targets at once.
         tuning_time
-            Number of transitions at which an anytime interval is tightest; to be fixed before the first look.
+            Number of transitions at which an anytime interval is tightest; fix it before the first reading.
         """
         return self._answer(target, level, kind, tuning_time).interval
 
     def report(
         self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
     ) -> Report:
-        """Return the interval with all checks and what they mean."""
+        """Return the interval with all checks, and facts about the data and the method."""
         found = self._answer(target, level, kind, tuning_time)
         interval, misfit = found.interval, found.misfit
         streams, ratios = self._state.streams, self._state.ratios
@@ -476,7 +470,7 @@ class Evaluator:
         return found._replace(interval=found.interval.only()) if targets.single else found
 
     def with_pending(self) -> EvaluatorState:
-        """Return the state with the pending rows taken in; the evaluator's own stays as it is."""
+        """Return the state with the pending rows folded in; the evaluator's own does not change."""
         self._flush()
         return self._schedule.with_pending(self._state)
 
@@ -488,13 +482,13 @@ class Evaluator:
         return deepcopy(self)
 
     def saved(self) -> SavedEvaluator:
-        """Return all that a file needs to hold."""
+        """Return the content of a file."""
         self._flush()
         stored = self.algorithm if self.algorithm.affine else None
         return SavedEvaluator(stored, self.method, self.algorithm.n_parameters, TILE, LAYOUT, self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file, from which `load` goes on as if nothing had happened."""
+        """Write everything to a file; `load` continues from it bit for bit."""
         write_checkpoint(path, self.saved())
 
     @classmethod
@@ -510,13 +504,13 @@ class Evaluator:
         Parameters
         ----------
         path
-            A file that `save` wrote. It runs no code, and a state that no evaluator can have is refused.
+            A file that `save` wrote. Reading it runs no code, and an inconsistent state is refused.
         algorithm
-            If given, a file of another one is refused. A `Field` and an algorithm of your own must be given.
+            If given, a file of another algorithm is refused. A `Field` or an algorithm of your own must be given.
         threads, backend
-            As for a new evaluator: a matter of this machine, which no file remembers.
+            As for a new evaluator.
         """
-        own = () if algorithm is None else (type(algorithm),)  # also one that is not part of this package
+        own = () if algorithm is None else (type(algorithm),)  # which may be a user's class
         saved: SavedEvaluator = read_checkpoint(path, (*storable(), SavedEvaluator, *own), SavedEvaluator)
         return cls.restored(saved, path, algorithm, threads, backend)
 
@@ -529,7 +523,7 @@ class Evaluator:
         threads: int = 1,
         backend: str | Backend = "auto",
     ) -> Evaluator:
-        """Make an evaluator of what the file at `path` holds."""
+        """Build an evaluator from the content of the file at `path`."""
         if (saved.tile, saved.layout) != (TILE, LAYOUT):
             raise CheckpointMismatchError(
                 f"{path} was written with tiles of {saved.tile} rows and random layout {saved.layout}, "
@@ -546,7 +540,7 @@ class Evaluator:
         if known.n_parameters != saved.parameters:
             raise CheckpointMismatchError(f"{path} holds {saved.parameters} parameters, {known} has others")
         owned = _checked_backend(backend, threads)
-        with refused(path):  # before anything of the size that it claims is made
+        with refused(path):  # verify before allocating arrays of the sizes that the file claims
             verify_together(known, saved.method, saved.state)
             evaluator = cls(known, saved.method, threads, owned)
         evaluator._state = saved.state
@@ -554,7 +548,7 @@ class Evaluator:
 
 
 def _checked_backend(backend: str | Backend, threads: int) -> Backend:
-    """Return the backend, of this name or as it is; refuse what is none, and a number of threads that is none."""
+    """Return the backend itself, or the one of this name; validate both arguments."""
     owned = engine.backend_named(backend) if isinstance(backend, str) else backend
     if not isinstance(owned, Backend):
         raise SettingError(f"backend is {short(owned)}; give a name, such as 'auto', or a Backend")
@@ -564,11 +558,11 @@ def _checked_backend(backend: str | Backend, threads: int) -> Backend:
 
 
 def _chunks(source: Any) -> Iterator[Transitions | Increments]:
-    """Iterate over the chunks of a source; refuse what is none."""
+    """Iterate over the chunks of a source, with clear errors for anything else."""
     if isinstance(source, str | bytes | os.PathLike) or hasattr(source, "columns") or isinstance(source, Mapping):
         what = f"{source!r:.40}" if isinstance(source, str | bytes | os.PathLike) else f"a {type(source).__name__}"
         raise ShapeError(
-            f"{what} does not say which of its columns are what: read it with inferl.sources.table(log, features=..., "
+            f"{what} does not define the roles of its columns; read it with inferl.sources.table(log, features=..., "
             "reward=..., discount=...)"
         )
     try:
@@ -577,12 +571,12 @@ def _chunks(source: Any) -> Iterator[Transitions | Increments]:
         raise ShapeError(f"a {type(source).__name__} is neither Transitions nor a source of them") from None
     for chunk in chunks:
         if not isinstance(chunk, Transitions | Increments):
-            raise ShapeError(f"a source yields Transitions, and this one has yielded {short(chunk)}")
+            raise ShapeError(f"a source yields Transitions, and this one yielded {short(chunk)}")
         yield chunk
 
 
 def _questions(width: Any, lower_above: Any, upper_below: Any, after: Any) -> dict[str, Any]:
-    """Check what a source is to be watched for."""
+    """Validate the stopping criteria."""
     asked = {"width": width, "lower_above": lower_above, "upper_below": upper_below}
     if all(bound is None for bound in asked.values()):
         raise SettingError("say when to stop: give width, lower_above or upper_below")
@@ -593,7 +587,7 @@ def _questions(width: Any, lower_above: Any, upper_below: Any, after: Any) -> di
 
 
 def _beside(misfit: Misfit) -> str:
-    """What the features alone say, beside the value."""
+    """Describe the LSTD estimate beside the value."""
     error = misfit.gap_error or misfit.fitted_error
     digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 12)) if error > 0 else 4
     text = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"

@@ -1,8 +1,8 @@
 """Method: the protocol of everything that folds increments into a state and reads intervals off it.
 
-The evaluator, the schedule, reports, run files and the shell know this class and no method behind it. A new method is
-one file: a frozen dataclass that inherits from `Method`, its state, and one call of `registry.register`. What most
-methods do not have (replicas, sums to merge) has a default here that refuses with a clear error.
+The evaluator, the schedule, reports, run files and the shell use this class and no method behind it. A new method is
+one file: a frozen dataclass that inherits from `Method`, its state, and one call of `registry.register`. Operations
+that most methods lack (merging, concatenating replicas) have defaults here that raise a clear error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Method", "NormalReading", "Reading", "covariance_of", "no_replicas"]
 
 
 def covariance_of(standard_error: Floats, correlation: Floats) -> Floats:
-    """Return the covariance matrix (k, k) of errors; what an infinite standard error shares with others is NaN.
+    """Return the covariance matrix (k, k) of errors; covariances with an infinite standard error are NaN.
 
     >>> covariance_of(np.array([2.0, np.inf]), np.eye(2))
     array([[ 4., nan],
@@ -44,7 +44,7 @@ def covariance_of(standard_error: Floats, correlation: Floats) -> Floats:
 
 
 def no_replicas(method: Method) -> str:
-    """Say why two evaluators of one stream cannot be subtracted, and what to do instead."""
+    """Explain why two evaluators of one stream cannot be subtracted, and what to do instead."""
     return (
         f"paired=True subtracts the replicas of two bootstraps, and {type(method).__name__} has none; evaluate both "
         "policies at once with Stack, and ask it for the target (c, -c)"
@@ -73,16 +73,16 @@ class Reading(Protocol):
 
     @property
     def n(self) -> int:
-        """Number of transitions behind it."""
+        """Number of increments that it rests on."""
         ...
 
     @property
     def solved(self) -> LeastSquaresReading | None:
-        """What least squares says along the same targets, if its sums are kept; many checks need it."""
+        """The least-squares reading of the same targets, if its sums are kept; many checks need it."""
         ...
 
     def scores(self) -> Floats:
-        """Draws of all errors at once, in standard errors (m, k); what simultaneous intervals are made of."""
+        """Joint draws (m, k) of all errors, in standard errors; simultaneous intervals use their maxima."""
         ...
 
     def covariance(self) -> Floats:
@@ -102,11 +102,11 @@ class NormalReading:
     standard_error: Floats  # (k,)
     df: float
     n: int
-    correlation: Floats | None = None  # (k, k) of the errors; None: one error, which all targets share
+    correlation: Floats | None = None  # (k, k) of the errors; None: all targets share one error
     solved: None = None
 
     def scores(self) -> Floats:
-        """Draw errors of all targets at once, in standard errors (m, k)."""
+        """Draw joint errors of all targets, in standard errors (m, k)."""
         return correlated_scores((self._correlation,))
 
     def covariance(self) -> Floats:
@@ -120,10 +120,10 @@ class NormalReading:
 
 
 class Method:
-    """Base of all methods; their settings are frozen dataclasses, their states anything that can be stored.
+    """Base class of all methods. A method is a frozen dataclass of settings; its state can be anything storable.
 
-    A method must have `init`, `advance` and `read`. States are made of dataclasses, which `stores` names,
-    so that a checkpoint may contain them.
+    A method must define `init`, `read`, and either `advance` or, for large states, `prepare`, `commit` and `copy`. A
+    checkpoint may contain arrays, numbers, strings, tuples, dicts, and the dataclasses that `stores` lists.
 
     >>> from inferl import LeastSquares
     >>> isinstance(LeastSquares(), Method), LeastSquares.kinds
@@ -132,66 +132,67 @@ class Method:
 
     kinds: ClassVar[tuple[str, ...]] = ("normal",)  # of pointwise intervals; the first is the default
     stores: ClassVar[tuple[type, ...]] = ()  # dataclasses inside its settings and states
-    solves: ClassVar[bool] = True  # whether equations that no recursion leads to can be solved, as of DoublyRobust
-    whole: ClassVar[bool] = False  # whether the auxiliary parameters can be asked for, too
+    solves: ClassVar[bool] = True  # whether it can solve equations that have no recursion, such as DoublyRobust's
+    whole: ClassVar[bool] = False  # whether targets may involve the auxiliary parameters too
 
     # Folding.
 
     def init(self, algorithm: Algorithm) -> Any:
-        """Return the state before the first row; refuse an algorithm that this method cannot have."""
+        """Return the state before the first row; refuse an algorithm that this method does not support."""
         raise NotImplementedError
 
     def advance(self, algorithm: Algorithm, state: Any, steps: Steps, increments: Increments, clock: Clock) -> Any:
-        """Return the state after these rows; the one given stays as it is.
+        """Return the state after these rows; do not change the given one.
 
-        `steps` are the rows as they came, `increments` what the algorithm made of them, each with its `clock`. An
-        algorithm that waits for later steps may return fewer, or those of earlier rows. Some algorithms have increments
-        in a short form; `expanded()` writes them out.
+        `steps` are the rows, `increments` what the algorithm made of them, with their `clock`. An algorithm that waits
+        for later steps may return fewer increments, or those of earlier rows. Some increments have a short form;
+        `expanded()` writes them out. A call has one tile of rows or several, depending on the chunks: floating-point
+        sums must run row by row or tile by tile, or the bits would depend on the chunking.
         """
         raise NotImplementedError
 
     def prepare(
         self, algorithm: Algorithm, state: Any, steps: Steps, increments: Increments, clock: Clock
     ) -> tuple[Any, Any]:
-        """Do all of `advance` that can fail; return the state, and what is left for `commit` to do.
+        """Do the part of `advance` that can fail; return the state, and the work that is left for `commit`.
 
-        For states that are too large to be copied for a few rows; others need not know of it.
+        Only for states that are too large to copy for a few rows; for others `advance` is enough.
         """
         return self.advance(algorithm, state, steps, increments, clock), None
 
     def commit(self, state: Any, work: Any) -> None:
-        """Do what is left, changing the state in place."""
+        """Do the rest of the work, in place."""
 
     def copy(self, state: Any) -> Any:
         """Return a state that `commit` may change without changing this one."""
         return state
 
     def limited(self, algorithm: Algorithm) -> bool:
-        """Whether rows must pass `admit` before they are taken in."""
+        """Whether rows must pass `admit` first."""
         return False
 
     def admit(self, state: Any, rows: Sequence[Transitions | Increments]) -> None:
-        """Refuse rows that the state has no room for."""
+        """Refuse rows that would make the state too large."""
 
     # Reading.
 
     def read(self, algorithm: Algorithm, state: Any, rows: Floats, jointly: bool = False) -> Reading:
-        """Look along targets, the rows of a matrix; `jointly`, also at how their errors go together."""
+        """Read the state along targets, the rows of a matrix; `jointly` adds the correlations of their errors."""
         raise NotImplementedError
 
     def estimate(self, algorithm: Algorithm, state: Any, rows: Floats) -> Floats:
-        """Return the estimates alone, as cheaply as they can be had."""
+        """Return the estimates alone; override it where that is cheaper than a reading."""
         return self.read(algorithm, state, rows).estimate
 
     def interval(self, reading: Any, level: float, kind: str | None = None) -> Interval:
-        """Turn a reading into intervals: by default Student's, with the standard error of the reading."""
+        """Turn a reading into intervals; by default Student's t with the standard error of the reading."""
         kind = self.one_of_kinds(kind)
         error, df = reading.standard_error, reading.df
         lower, upper = normal(reading.estimate, error, level, df)
         return Interval(reading.estimate, lower, upper, level, kind, error, reading.n, df=df)
 
     def one_of_kinds(self, kind: str | None) -> str:
-        """Return the kind of interval that is asked for; refuse one that this method does not have."""
+        """Return the kind of interval, by default the first; refuse an unknown one."""
         if kind is None or kind in self.kinds:
             return kind or self.kinds[0]
         from inferl.methods.registry import registered
@@ -202,38 +203,38 @@ class Method:
         raise KindError(f"{type(self).__name__} has no {kind!r} interval{hint}; choose one of {there}")
 
     def checks(self, algorithm: Algorithm, state: Any, reading: Any, interval: Interval) -> Sequence[Check]:
-        """Make the checks that belong to this method; those of the data and of the target are made for all."""
+        """Make the checks of this method; those of the data and of the target are made for every method."""
         return ()
 
     def misfit(self, algorithm: Algorithm, state: Any) -> Misfit | None:
-        """Compare what the features say of the starts with what was earned, if that can be read off the state."""
+        """Estimate the bias of the features at the starts of episodes, if the state allows it."""
         return None
 
     def information(self, n: int) -> float:
-        """How fast the error shrinks: proportional to the inverse of its variance after n steps."""
+        """Information after n steps: proportional to the inverse variance of the error."""
         return float(n)
 
     # Several states.
 
     def merge(self, states: Sequence[Any]) -> Any:
-        """Join what was learned from separate streams."""
+        """Merge the states of separate streams."""
         raise SettingError(f"{type(self).__name__} cannot be merged; LeastSquares can")
 
     def concatenate(self, methods: Sequence[Method], states: Sequence[Any]) -> tuple[Method, Any]:
-        """Join replicas of one stream, this method's first; return the method that would have run all of them."""
-        raise SettingError(f"{type(self).__name__} has no replicas to concatenate; LeastSquares are merged")
+        """Concatenate the replicas of one stream, this method's first; return the method of all of them, too."""
+        raise SettingError(f"{type(self).__name__} has no replicas to concatenate; LeastSquares can be merged")
 
     def subtract(self, other: Method, one: Any, two: Any) -> Reading:
-        """Return the reading of a difference on one stream, from the readings of both methods."""
+        """Return the reading of a difference on one stream, from the readings of both evaluators."""
         raise SettingError(no_replicas(self))
 
     # Files and the shell.
 
     def verify_state(self, algorithm: Algorithm, state: Any) -> None:
-        """Refuse a state from a file that this method and algorithm cannot have left: its types and sizes."""
+        """Refuse a state from a file whose types or sizes do not fit this method and algorithm."""
 
     def verify_rows(self, algorithm: Algorithm, state: Any, like: Increments) -> None:
-        """The same, beside the increments that the algorithm makes of a step."""
+        """Refuse a state that does not fit `like`, the algorithm's increments of a step."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> Method:

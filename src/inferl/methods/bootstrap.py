@@ -358,7 +358,7 @@ class OnlineBootstrap(Method):
         expected = self
         for method, state in zip(methods, states, strict=True):
             if not isinstance(method, OnlineBootstrap):
-                raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares are merged")
+                raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares can be merged")
             if replace(expected, n_replicas=method.n_replicas) != method:
                 raise SettingError(f"{method} does not continue the replicas before it, which end at {expected}")
             if state.n != states[0].n or not np.array_equal(state.iterate[:, 0], states[0].iterate[:, 0]):
