@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock
-from inferl.engine.multipliers import LAWS, LAYOUT, BlockClock, Multipliers
+from inferl.engine.multipliers import LAWS, LAYOUT, BlockClock, EffectiveBlocks, Multipliers
 from inferl.errors import SettingError
 
 SEEDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, 2**64 - 1])
@@ -202,3 +202,19 @@ def test_bad_blocks(length: float, growth: float) -> None:
 def test_bad_multipliers(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Multipliers(**settings)
+
+
+def test_effective_blocks_against_their_definition() -> None:
+    rng = np.random.default_rng(0)
+    slot, weight = rng.integers(3, size=200), rng.random(200)
+    tick = np.zeros(200, np.int64)
+    for s in range(3):
+        tick[slot == s] = np.sort(rng.integers(9, size=int((slot == s).sum())))
+    blocks = EffectiveBlocks()
+    for start in range(0, 200, 37):
+        rows = slice(start, start + 37)
+        blocks = blocks.updated(slot[rows], tick[rows], weight[rows])
+    q: dict[tuple[int, int], float] = {}
+    for s, t, w in zip(slot.tolist(), tick.tolist(), weight.tolist(), strict=True):
+        q[s, t] = q.get((s, t), 0.0) + w**2
+    assert blocks.number == pytest.approx(sum(q.values()) ** 2 / sum(x**2 for x in q.values()))

@@ -16,7 +16,7 @@ from inferl.data.transitions import Transitions
 from inferl.engine.multipliers import BlockClock, Multipliers
 from inferl.errors import DivergenceError, KindError, SettingError
 from inferl.evaluator import Evaluator
-from inferl.methods.bootstrap import BootstrapState, BurnIn, EffectiveBlocks, OnlineBootstrap
+from inferl.methods.bootstrap import BootstrapState, BurnIn, OnlineBootstrap
 from inferl.methods.step_sizes import Constant, Polynomial
 
 PROBLEM = small_problem()
@@ -132,22 +132,6 @@ def test_as_printed_is_the_paper_to_the_letter() -> None:
     np.testing.assert_allclose(
         averages(Evaluator(TD(2), small).update(data)), expected(TD(2), data, small), rtol=1e-12, atol=1e-13
     )
-
-
-def test_effective_blocks_against_their_definition() -> None:
-    rng = np.random.default_rng(0)
-    slot, weight = rng.integers(3, size=200), rng.random(200)
-    tick = np.zeros(200, np.int64)
-    for s in range(3):
-        tick[slot == s] = np.sort(rng.integers(9, size=int((slot == s).sum())))
-    blocks = EffectiveBlocks()
-    for start in range(0, 200, 37):
-        rows = slice(start, start + 37)
-        blocks = blocks.updated(slot[rows], tick[rows], weight[rows])
-    q: dict[tuple[int, int], float] = {}
-    for s, t, w in zip(slot.tolist(), tick.tolist(), weight.tolist(), strict=True):
-        q[s, t] = q.get((s, t), 0.0) + w**2
-    assert blocks.number == pytest.approx(sum(q.values()) ** 2 / sum(x**2 for x in q.values()))
 
 
 @pytest.mark.parametrize(("average", "share"), [("uniform", 0.75), ("linear", 0.31)])
@@ -278,8 +262,17 @@ def test_nothing_is_said_of_convergence_before_any_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n_replicas": 1}, {"average": "cubic"}, {"seed": -1}, {"seed": 2**64}, {"first_replica": 2**32}]
+    "bad",
+    [
+        {"n_replicas": 1},
+        {"n_replicas": 2.5},
+        {"step_size": 0.5},
+        {"average": "cubic"},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"first_replica": 2**32},
+    ],
 )
 def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(SettingError):
-        OnlineBootstrap(Polynomial(1.0), **bad)  # type: ignore[arg-type]
+        OnlineBootstrap(**({"step_size": Polynomial(1.0)} | bad))  # type: ignore[arg-type]

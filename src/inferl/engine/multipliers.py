@@ -1,23 +1,25 @@
-"""Philox 4x32-10: random words as a pure function of (counter, key).
+"""Multipliers of the bootstrap: their laws, their clocks, and the random numbers behind them.
 
-A counter-based generator (Salmon et al. 2011) has no state to store or to advance: the words of replica 17 at tick
-4,000,000 are computed, not reached. That is why results do not depend on how a stream was cut into chunks.
+Random words come from Philox 4x32-10, a counter-based generator (Salmon et al. 2011). It is a pure function of
+(counter, key) and has no state: the words of replica 17 at tick 4,000,000 are computed directly. So results do not
+depend on how a stream was cut into chunks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from inferl.data.arrays import Floats, Integers
+from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.errors import SettingError
 
-__all__ = ["LAWS", "LAYOUT", "BlockClock", "Law", "Multipliers", "philox"]
+__all__ = ["LAWS", "LAYOUT", "BlockClock", "EffectiveBlocks", "Law", "Multipliers", "philox"]
 
 Words = NDArray[np.uint64]
 
@@ -50,12 +52,12 @@ def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tupl
     return np.stack([x0, x1, x2, x3], axis=-1)
 
 
-LAYOUT = 1  # of the words below
+LAYOUT = 1  # version of the map from ticks to words; checkpoints record it
 
 
 @dataclass(frozen=True)
 class Law:
-    """How a random word becomes a multiplier.
+    """The map from random words to multipliers.
 
     `deviation` is the standard deviation that intervals divide by; one Philox call serves `lanes` ticks of a replica.
     """
@@ -92,7 +94,7 @@ LAWS = {
 
 @dataclass(frozen=True)
 class BlockClock:
-    r"""A clock whose ticks last for growing blocks of about `length` t^`growth` steps of a stream.
+    r"""A clock whose ticks are growing blocks of about `length` t^`growth` steps of a stream.
 
     .. math:: \text{tick}(n) = \lfloor n^{1-a} / (c (1-a)) \rfloor
 
@@ -116,10 +118,10 @@ class BlockClock:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """A law and a clock: W of replica b is drawn anew at each tick and stays until the next.
+    """A law and a clock: W of replica b is drawn at each tick and held until the next.
 
-    With ``clock="step"`` every transition has its own multiplier; with ``"episode"`` or `BlockClock` a multiplier stays
-    for a stretch of a stream, so that the replicas feel its dependence.
+    With ``clock="step"`` every transition has its own multiplier. With ``"episode"`` or `BlockClock` a multiplier is
+    held for a block of steps, so that the spread of the replicas accounts for dependence within blocks.
 
     >>> Multipliers("two-point", clock=BlockClock()).deviation
     1.0
@@ -148,7 +150,7 @@ class Multipliers:
         return clock.step if self.clock == "step" else clock.episode
 
     def draw(self, seed: int, tick: Integers, stream: Integers, replica: Integers) -> Floats:
-        """Draw the multipliers of rows (T,), whose streams are told by their slots, for replicas (B,): (B, T).
+        """Draw the multipliers (B, T) of T rows, with their ticks and streams (slots), for replicas (B,).
 
         >>> rows = np.arange(3)
         >>> Multipliers("two-point").draw(0, tick=rows, stream=0 * rows, replica=np.arange(2))
@@ -164,3 +166,38 @@ class Multipliers:
         words = philox(counter, key)  # (B, calls, 4)
         lane = tick % law.lanes // (law.lanes // 4)
         return law.multiplier(words[:, row, lane], tick.astype(np.uint64))
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveBlocks:
+    """Effective number of independent multipliers: (sum q)^2 / sum q^2, where q is a block's sum of squared weights."""
+
+    tick: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) of the open block
+    open: Floats = field(default_factory=lambda: np.zeros(0))  # (S,) q of the open block
+    total: float = 0.0
+    squares: float = 0.0  # over closed blocks
+
+    def verify(self) -> None:
+        """Refuse inconsistent sizes and impossible numbers."""
+        shapes(self, {"tick": "S", "open": "S"})
+        bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, 1e150)))
+
+    def updated(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
+        """Add rows with their averaging weights."""
+        new = int(slot.max(initial=-1)) + 1 - len(self.tick)
+        ticks = np.r_[self.tick, np.full(max(new, 0), -1)]
+        opened = np.r_[self.open, np.zeros(max(new, 0))]
+        total, squares = self.total, self.squares
+        for s, now, q in zip(slot.tolist(), tick.tolist(), (weight**2).tolist(), strict=True):
+            if now != ticks[s]:
+                squares += float(opened[s]) ** 2
+                ticks[s], opened[s] = now, 0.0
+            opened[s] += q
+            total += q
+        return EffectiveBlocks(ticks, opened, total, squares)
+
+    @property
+    def number(self) -> float:
+        """K_eff."""
+        squares = self.squares + float(np.sum(self.open**2))
+        return self.total**2 / squares if squares > 0 else 0.0

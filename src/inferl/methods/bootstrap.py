@@ -1,13 +1,16 @@
 r"""OnlineBootstrap: Algorithm 1.
 
-B + 1 rows of parameters see the same increments. Row 0 is the estimate; in row b every increment is multiplied by a
-random W of mean 1, drawn anew at each tick. For each transition t and each row b::
+B + 1 parameter vectors, called rows, see the same increments. Row 0 is the estimate; in row b every increment is
+multiplied by a random W with mean 1, drawn anew at each tick of a clock. For each transition t and each row b::
 
     theta_b  <-  theta_b + alpha_t W_tb H_t(theta_b)
     bar_b    <-  weighted average of theta_b over the steps so far
 
-The spread of bar_b around bar_0, divided by the standard deviation of W, is that of bar_0 around the truth. The state
-is O(B p), whatever the length of the stream.
+The spread of bar_b around bar_0, divided by the standard deviation of W, estimates that of bar_0 around the truth. The
+state has size O(B p), whatever the length of the stream.
+
+`OnlineBootstrap._fold_rows` is this recursion: it computes alpha_t and the averaging weights, and the backend does the
+loop. `look` and `interval` turn the rows into intervals.
 """
 
 from __future__ import annotations
@@ -20,13 +23,13 @@ import numpy as np
 
 from inferl import engine
 from inferl.algorithms import Algorithm
-from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
 from inferl.data.increments import FieldIncrements, Increments
 from inferl.data.invariants import COUNT, FINITE, bounds, demand, shapes
 from inferl.data.streams import TILE, Clock, Steps
 from inferl.diagnostics import Check, checks_of_scores
 from inferl.engine import Foldable
-from inferl.engine.multipliers import BlockClock, Multipliers
+from inferl.engine.multipliers import BlockClock, EffectiveBlocks, Multipliers
 from inferl.errors import CheckpointCorruptError, DivergenceError, PairingError, SettingError
 from inferl.interval import Interval, basic, normal, percentile, quantile
 from inferl.methods.base import Method, covariance_of, no_replicas
@@ -35,47 +38,11 @@ from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, Leas
 from inferl.methods.step_sizes import Constant, Polynomial, StepSize
 from inferl.variance.score_blocks import ScoreBlocks
 
-__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "EffectiveBlocks", "OnlineBootstrap"]
+__all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "OnlineBootstrap"]
 
-
-@dataclass(frozen=True, eq=False)
-class EffectiveBlocks:
-    """How many independent multipliers the average has seen: (sum q)^2 / sum q^2, q a block's squared weights."""
-
-    tick: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) of the open block
-    open: Floats = field(default_factory=lambda: np.zeros(0))  # (S,) q of the open block
-    total: float = 0.0
-    squares: float = 0.0  # over closed blocks
-
-    def verify(self) -> None:
-        """Refuse what no blocks leave."""
-        shapes(self, {"tick": "S", "open": "S"})
-        bounds(self, {"tick": (-1, COUNT[1])} | dict.fromkeys(("open", "total", "squares"), (0, 1e150)))
-
-    def updated(self, slot: Integers, tick: Integers, weight: Floats) -> EffectiveBlocks:
-        """Take in rows with their averaging weights."""
-        new = int(slot.max(initial=-1)) + 1 - len(self.tick)
-        ticks = np.r_[self.tick, np.full(max(new, 0), -1)]
-        opened = np.r_[self.open, np.zeros(max(new, 0))]
-        total, squares = self.total, self.squares
-        for s, now, q in zip(slot.tolist(), tick.tolist(), (weight**2).tolist(), strict=True):
-            if now != ticks[s]:
-                squares += float(opened[s]) ** 2
-                ticks[s], opened[s] = now, 0.0
-            opened[s] += q
-            total += q
-        return EffectiveBlocks(ticks, opened, total, squares)
-
-    @property
-    def number(self) -> float:
-        """K_eff."""
-        squares = self.squares + float(np.sum(self.open**2))
-        return self.total**2 / squares if squares > 0 else 0.0
-
-
-MOST_COMPANIONED = 1000  # parameters up to which least-squares sums are kept beside the rows
+MOST_COMPANIONED = 1000  # parameters; with more, no least-squares sums are kept beside the rows
 COMPANION = LeastSquares()
-EXPLODED = 1e8  # a row this many times larger than row 0 ever was has diverged
+EXPLODED = 1e8  # a row has diverged when it is this many times larger than row 0 ever was
 
 
 @dataclass(frozen=True)
@@ -91,31 +58,31 @@ class BurnIn:
 
 @dataclass(frozen=True, eq=False)
 class BootstrapState:
-    """The rows, and what has been folded into them."""
+    """The B + 1 rows, their averages, and what the checks need."""
 
     iterate: Floats  # (p, B + 1)
     average_offset: Floats  # (p, B + 1): the average is iterate - average_offset / weight_sum
     n: int  # increments folded
-    scale: float  # largest parameter that row 0 ever had at a tile's edge
+    scale: float  # largest parameter of row 0 so far, at the ends of tiles
     blocks: EffectiveBlocks | None  # None if every step has its own multiplier
-    size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; of a table none
+    size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; empty for tables
     scores: ScoreBlocks | None = None  # of a nonlinear recursion
     companion: LeastSquaresState | None = None  # sums of the same increments, for the checks; changed in place
 
     def verify(self) -> None:
-        """Refuse rows that no steps lead to; one that has diverged is not kept."""
+        """Refuse inconsistent sizes and numbers that are not finite."""
         shapes(self, {"iterate": "p R", "average_offset": "p R", "size": "d", "scores.pilot": "p"})
         bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1]), "size": (0, FINITE[1])})
 
 
 class BootstrapReading(NamedTuple):
-    """Averages seen along some targets."""
+    """The averages of all rows along k targets."""
 
     estimate: Floats  # (k,)
-    deviations: Floats  # (B, k): (bar_b - bar_0) . target / deviation of W
-    df: float  # number of blocks less one; infinite if every step has its own multiplier
+    deviations: Floats  # (B, k): (bar_b - bar_0) . target / standard deviation of W
+    df: float  # effective number of blocks minus one; infinite if every step has its own multiplier
     n: int
-    solved: LeastSquaresReading | None = None  # what the companion says
+    solved: LeastSquaresReading | None = None  # of the companion
 
     @property
     def standard_error(self) -> Floats:
@@ -125,7 +92,7 @@ class BootstrapReading(NamedTuple):
         return np.asarray(spread + np.inf if self.n == 0 or self.df == 0 else spread)
 
     def scores(self) -> Floats:
-        """Errors of all targets at once as the replicas show them, in standard errors (B, k)."""
+        """Joint errors (B, k) of all targets, one draw per replica, in standard errors."""
         spread = self.deviations.std(axis=0, ddof=1)
         return np.asarray(self.deviations / np.where(spread > 0, spread, 1.0))
 
@@ -138,26 +105,26 @@ class BootstrapReading(NamedTuple):
 
 @dataclass(frozen=True)
 class OnlineBootstrap(Method):
-    """Algorithm 1 of the paper, with its multipliers' spread accounted for and the transient weighted down.
+    """Algorithm 1 of the paper, with the correct variance of its multipliers and less weight on the transient.
 
     Parameters
     ----------
     step_size
-        alpha_t; no value is safe for every problem, see `Polynomial`.
+        alpha_t, such as `Polynomial`; no value suits every problem.
     n_replicas
         B, the number of perturbed rows.
     multipliers
         Law and clock of W.
     average
-        ``"linear"``: weights proportional to t, so that the start is forgotten; ``"uniform"``: the paper's;
+        ``"linear"``: weights proportional to t, which discount the transient; ``"uniform"``: the paper's;
         ``BurnIn(n)``: uniform after n steps.
     seed
-        Key of the multipliers. Two evaluators with one seed are coupled.
+        Key of the multipliers. Two evaluators with the same seed are coupled.
     companion
-        Keep least-squares sums beside the rows, for the checks of convergence and dependence; of a `Field`, which has
-        none, sums of its scores, for dependence only.
+        Keep least-squares sums of the same increments, for the checks of convergence and dependence; for a `Field`,
+        block sums of its scores, for dependence only.
     first_replica
-        Number of the first replica, for sharding replicas over several evaluators.
+        Number of the first replica, to split replicas over several evaluators (see `concatenate`).
 
     Examples
     --------
@@ -182,8 +149,10 @@ class OnlineBootstrap(Method):
     )
 
     def __post_init__(self) -> None:
-        if self.n_replicas < 2:
-            raise SettingError(f"n_replicas is {self.n_replicas}; a spread needs at least 2")
+        if not callable(self.step_size):
+            raise SettingError(f"step_size is {short(self.step_size)}; give Polynomial(...) or Constant(...)")
+        if not is_integer(self.n_replicas) or self.n_replicas < 2:
+            raise SettingError(f"n_replicas is {short(self.n_replicas)}; give 2 or more")
         if not isinstance(self.average, BurnIn) and self.average not in ("linear", "uniform"):
             raise SettingError(f"there is no average {self.average!r}; choose 'linear', 'uniform' or BurnIn(n)")
         if not 0 <= self.seed < 2**64:
@@ -193,85 +162,23 @@ class OnlineBootstrap(Method):
 
     @classmethod
     def as_printed(cls, initial: float, n_replicas: int = 200, seed: int = 0) -> OnlineBootstrap:
-        """Build the paper's text to the letter, for comparison: its intervals are far too narrow.
+        """Build the method exactly as the paper prints it, for comparison; its intervals are far too narrow.
 
-        The multipliers' variance is taken to be 1 (it is 1/9), the average is uniform from the first step, the step
-        size is initial / t^(3/4) without a cap.
+        It divides by 1 instead of 1/3, the standard deviation of its multipliers; the average is uniform from the
+        first step; the step size is initial / t^(3/4) without a cap.
         """
         return cls(Polynomial(initial, 0.75, cap=None), n_replicas, Multipliers("as-printed"), "uniform", seed)
 
-    def init(self, algorithm: Algorithm) -> BootstrapState:
-        """Start all rows at 0."""
-        if not algorithm.recursive:
-            raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
-        companion = COMPANION.init(algorithm) if self._accompanied(algorithm) else None
-        return replace(self.at_zero(algorithm.n_parameters), companion=companion)
-
-    def _accompanied(self, algorithm: Algorithm) -> bool:
-        return self.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
+    # The recursion.
 
     def at_zero(self, n_parameters: int) -> BootstrapState:
-        """Return rows that have seen nothing, without a companion."""
+        """Return rows of zeros, without a companion."""
         rows = np.zeros((n_parameters, self.n_replicas + 1))
         blocks = None if self.multipliers.clock == "step" else EffectiveBlocks()
         return BootstrapState(iterate=rows, average_offset=rows.copy(), n=0, scale=0.0, blocks=blocks)
 
-    def prepare(
-        self, algorithm: Algorithm, state: BootstrapState, steps: Steps, increments: Increments, clock: Clock
-    ) -> tuple[BootstrapState, Any]:
-        """Fold into the rows; the sums of the companion are changed by `commit`."""
-        if not len(increments):
-            return state, None
-        work = None if state.companion is None else (algorithm.value_form(increments), clock)
-        try:
-            return self.fold(state, increments, clock), work
-        except DivergenceError as error:
-            size = increments.sizes()
-            size = np.maximum(state.size, size) if len(state.size) else size
-            units = unequal_features(size, algorithm.n_features)
-            if not units:
-                raise
-            raise DivergenceError(f"{error}; {units}", error.step, error.replica) from None
-
-    def commit(self, state: BootstrapState, work: Any) -> None:
-        """Fold into the companion."""
-        if work is not None and state.companion is not None:
-            COMPANION.fold(state.companion, *work)
-
-    def copy(self, state: BootstrapState) -> BootstrapState:
-        """Copy the companion; rows are never changed in place."""
-        return state if state.companion is None else replace(state, companion=state.companion.copy())
-
-    def fold(self, state: BootstrapState, increments: Foldable, clock: Clock) -> BootstrapState:
-        """Fold whole tiles of increments into the rows; the old state stays as it is."""
-        if isinstance(increments, FieldIncrements) and len(increments) > TILE:  # epochs of the scores end at tile edges
-            for start in range(0, len(increments), TILE):
-                rows = slice(start, start + TILE)
-                state = self.fold(state, increments[rows], clock[rows])
-            return state
-        after, largest = self._folded(state, increments, clock)
-        scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
-        most = largest.max(axis=1)
-        sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
-        if not sound.all():
-            tile = int(np.argmin(sound))
-            exploded = np.flatnonzero(_exploded(largest[tile], scale[tile]))
-            self._refuse_divergence(state, increments, clock, tile, exploded)
-        size = increments.sizes()
-        if len(state.size):
-            size = np.maximum(state.size, size)
-        return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
-
-    def _scored(self, after: BootstrapState, increments: Foldable, clock: Clock) -> ScoreBlocks | None:
-        """Take in the scores of a tile of a nonlinear recursion."""
-        if not isinstance(increments, FieldIncrements) or not self.companion:
-            return None
-        scores = after.scores or ScoreBlocks.start(np.zeros(len(after.iterate)))
-        scores = scores.updated(increments, clock)
-        return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
-
-    def _folded(self, state: BootstrapState, increments: Foldable, clock: Clock) -> tuple[BootstrapState, Floats]:
-        """Fold, and return the largest parameter of each row after each tile."""
+    def _fold_rows(self, state: BootstrapState, increments: Foldable, clock: Clock) -> tuple[BootstrapState, Floats]:
+        """Apply the recursion to the increments; return also the largest parameter of each row after each tile."""
         iterate, average_offset = state.iterate.copy(), state.average_offset.copy()
         step_size = self.step_size(clock.step, increments.scale)
         weight_sums = self.weight_sum(np.arange(state.n, state.n + len(increments) + 1))
@@ -292,30 +199,68 @@ class OnlineBootstrap(Method):
             return np.maximum(steps - self.average.n, 0.0)
         return steps if self.average == "uniform" else steps * (steps + 1) / 2
 
-    def information(self, n: int) -> float:
-        """Sum of the squared averaging weights of the first n steps: how fast the average's error settles."""
-        steps = float(n)
-        if isinstance(self.average, BurnIn):
-            return max(steps - self.average.n, 0.0)
-        return steps if self.average == "uniform" else steps * (steps + 1) * (2 * steps + 1) / 6
+    def _averages(self, state: BootstrapState) -> Floats:
+        """Weighted averages (p, B + 1) of the iterates; the iterates themselves before the first weight."""
+        weight_sum = float(self.weight_sum(np.array(state.n)))
+        return state.iterate - state.average_offset / weight_sum if weight_sum > 0 else state.iterate
 
-    def read(
-        self, algorithm: Algorithm, state: BootstrapState, rows: Floats, jointly: bool = False
-    ) -> BootstrapReading:
-        """Look along targets, and at what the companion says along them."""
-        reading = self.look(state, algorithm.pad(rows))
-        if state.companion is None or rows.shape[1] != algorithm.dimension:
-            return reading
-        return reading._replace(solved=COMPANION.look(state.companion, rows))
+    def fold(self, state: BootstrapState, increments: Foldable, clock: Clock) -> BootstrapState:
+        """Return the state after whole tiles of increments; raise if a row diverges."""
+        if isinstance(increments, FieldIncrements) and len(increments) > TILE:  # epochs of the scores end at tile edges
+            for start in range(0, len(increments), TILE):
+                rows = slice(start, start + TILE)
+                state = self.fold(state, increments[rows], clock[rows])
+            return state
+        after, largest = self._fold_rows(state, increments, clock)
+        scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
+        most = largest.max(axis=1)
+        sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
+        if not sound.all():
+            tile = int(np.argmin(sound))
+            exploded = np.flatnonzero(_exploded(largest[tile], scale[tile]))
+            self._refuse_divergence(state, increments, clock, tile, exploded)
+        size = increments.sizes()
+        if len(state.size):
+            size = np.maximum(state.size, size)
+        return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
 
-    def estimate(self, algorithm: Algorithm, state: BootstrapState, rows: Floats) -> Floats:
-        """Return row 0 along targets: without the companion, but with the bits of `read`."""
-        return np.asarray((algorithm.pad(rows) @ self._averages(state))[:, 0])
+    def _refuse_divergence(
+        self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
+    ) -> None:
+        """Raise for a tile in which a row diverged; find the first step at which it did."""
+        edge = tile * TILE
+        sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
+        now, scale = sound, sound.scale
+        for t in range(edge, min(edge + TILE, len(increments))):
+            now, (largest,) = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
+            scale = max(scale, float(largest[0]))
+            exploded = np.flatnonzero(_exploded(largest, scale))
+            if exploded.size:
+                rows = exploded
+                break
+        replica = None if rows[0] == 0 else self.first_replica + int(rows[0]) - 1
+        raise DivergenceError(
+            f"{'the estimate' if replica is None else f'replica {replica}'} diverged at step {clock.step[t]}: its "
+            f"largest parameter is {largest[rows[0]]:.3g}; use a smaller step size or a smaller cap. "
+            "The state is that of the last tile before, and can be read",
+            int(clock.step[t]),
+            replica,
+        )
+
+    def _scored(self, after: BootstrapState, increments: Foldable, clock: Clock) -> ScoreBlocks | None:
+        """Add the scores of a tile, for the dependence check of a nonlinear recursion."""
+        if not isinstance(increments, FieldIncrements) or not self.companion:
+            return None
+        scores = after.scores or ScoreBlocks.start(np.zeros(len(after.iterate)))
+        scores = scores.updated(increments, clock)
+        return scores if after.n < scores.epoch_end else scores.next_epoch(self._averages(after)[:, 0])
+
+    # Readings.
 
     def look(self, state: BootstrapState, targets: Floats) -> BootstrapReading:
-        """Look along targets (k, p).
+        """Read the rows along targets (k, p).
 
-        The spread of K blocks about their own mean is short by (K - 1) / K; the deviations make up for it.
+        The variance of K blocks about their own mean is biased by (K - 1) / K; the deviations are scaled up for it.
         """
         seen = targets @ self._averages(state)  # (k, B + 1)
         deviations = (seen[:, 1:] - seen[:, :1]).T / self.multipliers.deviation
@@ -323,10 +268,6 @@ class OnlineBootstrap(Method):
         if 0 < df < np.inf:
             deviations = deviations * np.sqrt((df + 1) / df)
         return BootstrapReading(seen[:, 0], deviations, df, state.n)
-
-    def _averages(self, state: BootstrapState) -> Floats:
-        weight_sum = float(self.weight_sum(np.array(state.n)))
-        return state.iterate - state.average_offset / weight_sum if weight_sum > 0 else state.iterate
 
     def interval(self, reading: BootstrapReading, level: float, kind: str | None = None) -> Interval:
         """Turn a reading into intervals."""
@@ -338,14 +279,72 @@ class OnlineBootstrap(Method):
         if kind == "normal":
             lower, upper = normal(estimate, error, level, df)
         else:
-            few = quantile(level, df) / quantile(level)  # as few blocks widen the normal interval
+            few = quantile(level, df) / quantile(level)  # widen as Student's t widens the normal interval
             lower, upper = (percentile if kind == "percentile" else basic)(estimate, few * deviations, level)
         return Interval(estimate, lower, upper, level, kind, error, n, df=df)
+
+    def information(self, n: int) -> float:
+        """Sum of the squared averaging weights of the first n steps."""
+        steps = float(n)
+        if isinstance(self.average, BurnIn):
+            return max(steps - self.average.n, 0.0)
+        return steps if self.average == "uniform" else steps * (steps + 1) * (2 * steps + 1) / 6
+
+    # The rest of the protocol, and the companion.
+
+    def init(self, algorithm: Algorithm) -> BootstrapState:
+        """Start all rows at 0."""
+        if not algorithm.recursive:
+            raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
+        companion = COMPANION.init(algorithm) if self._accompanied(algorithm) else None
+        return replace(self.at_zero(algorithm.n_parameters), companion=companion)
+
+    def _accompanied(self, algorithm: Algorithm) -> bool:
+        return self.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
+
+    def prepare(
+        self, algorithm: Algorithm, state: BootstrapState, steps: Steps, increments: Increments, clock: Clock
+    ) -> tuple[BootstrapState, Any]:
+        """Fold into the rows; leave the companion's sums to `commit`."""
+        if not len(increments):
+            return state, None
+        work = None if state.companion is None else (algorithm.value_form(increments), clock)
+        try:
+            return self.fold(state, increments, clock), work
+        except DivergenceError as error:
+            size = increments.sizes()
+            size = np.maximum(state.size, size) if len(state.size) else size
+            units = unequal_features(size, algorithm.n_features)
+            if not units:
+                raise
+            raise DivergenceError(f"{error}; {units}", error.step, error.replica) from None
+
+    def commit(self, state: BootstrapState, work: Any) -> None:
+        """Fold into the companion, in place."""
+        if work is not None and state.companion is not None:
+            COMPANION.fold(state.companion, *work)
+
+    def copy(self, state: BootstrapState) -> BootstrapState:
+        """Copy the companion; the rows are never changed in place."""
+        return state if state.companion is None else replace(state, companion=state.companion.copy())
+
+    def read(
+        self, algorithm: Algorithm, state: BootstrapState, rows: Floats, jointly: bool = False
+    ) -> BootstrapReading:
+        """Read the rows, and the companion, along targets."""
+        reading = self.look(state, algorithm.pad(rows))
+        if state.companion is None or rows.shape[1] != algorithm.dimension:
+            return reading
+        return reading._replace(solved=COMPANION.look(state.companion, rows))
+
+    def estimate(self, algorithm: Algorithm, state: BootstrapState, rows: Floats) -> Floats:
+        """Read row 0 alone, without the companion; the bits are those of `read`."""
+        return np.asarray((algorithm.pad(rows) @ self._averages(state))[:, 0])
 
     def checks(
         self, algorithm: Algorithm, state: BootstrapState, reading: BootstrapReading, interval: Interval
     ) -> Sequence[Check]:
-        """Make the checks of the recursion, and those that the companion allows."""
+        """Check convergence, and what the companion's scores tell."""
         units = unequal_features(state.size, algorithm.n_features)
         converged = convergence(interval.estimate, interval.standard_error, reading.solved, str(self.average), units)
         by_blocks = self.multipliers.clock != "step"
@@ -354,7 +353,7 @@ class OnlineBootstrap(Method):
     def concatenate(
         self, methods: Sequence[Method], states: Sequence[BootstrapState]
     ) -> tuple[OnlineBootstrap, BootstrapState]:
-        """Join the replicas of several shards; row 0, which every shard has, is taken once."""
+        """Concatenate the replicas of several shards; all shards have the same row 0, which is kept once."""
         expected = self
         for method, state in zip(methods, states, strict=True):
             if not isinstance(method, OnlineBootstrap):
@@ -371,7 +370,7 @@ class OnlineBootstrap(Method):
         return whole, replace(first, iterate=iterate, average_offset=offset)
 
     def subtract(self, other: Method, one: BootstrapReading, two: BootstrapReading) -> BootstrapReading:
-        """Subtract replica by replica: what both streams' multipliers share falls out."""
+        """Subtract replica by replica; noise that both share cancels."""
         if not isinstance(other, OnlineBootstrap):
             raise SettingError(no_replicas(other))
         for name in ("seed", "multipliers", "average", "n_replicas", "first_replica"):
@@ -384,29 +383,29 @@ class OnlineBootstrap(Method):
         return BootstrapReading(one.estimate - two.estimate, one.deviations - two.deviations, df, one.n)
 
     def verify_state(self, algorithm: Algorithm, state: Any) -> None:
-        """Refuse what is no state of a bootstrap, or one of another size."""
+        """Refuse the state of another method, or of another size."""
         if not isinstance(state, BootstrapState):
-            raise CheckpointCorruptError("a bootstrap has no replicas")
+            raise CheckpointCorruptError("the state is not that of a bootstrap")
         shapes(state, {"iterate": "p R"}, p=algorithm.n_parameters, R=self.n_replicas + 1)
         demand((state.blocks is None) == (self.multipliers.clock == "step"), f"blocks do not belong to {self}")
         shapes(state, {"scores.pilot": "p"}, p=algorithm.n_parameters)
         kept = state.companion is not None
-        demand(kept == self._accompanied(algorithm), f"least squares beside {self}, or none")
+        demand(kept == self._accompanied(algorithm), f"least-squares sums are missing, or do not belong to {self}")
         if kept:
             COMPANION.verify_state(algorithm, state.companion)
 
     def verify_rows(self, algorithm: Algorithm, state: BootstrapState, like: Increments) -> None:
-        """Compare the lengths of features, and what the companion keeps."""
+        """Compare the length of the features, and verify the companion."""
         demand(len(state.size) in (0, len(like.sizes())), "the features have another length")
         if state.companion is not None:
             COMPANION.verify_rows(algorithm, state.companion, like)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> OnlineBootstrap:
-        """Build it from the options of the shell."""
+        """Build the method from the options of the shell."""
         if "step_size" not in options:
             raise SettingError(
-                "the bootstrap needs --step-size; try a few, from 1 to 100, or take --method least-squares"
+                "the bootstrap needs --step-size; try several, from 1 to 100, or use --method least-squares"
             )
         clock: Any = BlockClock() if options["clock"] == "block" else options["clock"]
         return cls(
@@ -414,29 +413,6 @@ class OnlineBootstrap(Method):
             n_replicas=options["replicas"],
             multipliers=Multipliers(clock=clock),
             seed=options["seed"],
-        )
-
-    def _refuse_divergence(
-        self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
-    ) -> None:
-        """Name the first step and row of a tile that exploded."""
-        edge = tile * TILE
-        sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
-        now, scale = sound, sound.scale
-        for t in range(edge, min(edge + TILE, len(increments))):
-            now, (largest,) = self._folded(now, increments[t : t + 1], clock[t : t + 1])
-            scale = max(scale, float(largest[0]))
-            exploded = np.flatnonzero(_exploded(largest, scale))
-            if exploded.size:
-                rows = exploded
-                break
-        replica = None if rows[0] == 0 else self.first_replica + int(rows[0]) - 1
-        raise DivergenceError(
-            f"{'the estimate' if replica is None else f'replica {replica}'} diverged at step {clock.step[t]}: its "
-            f"largest parameter is {largest[rows[0]]:.3g}; use a smaller step size or a smaller cap. "
-            "The state is that of the last sound tile, and can be read",
-            int(clock.step[t]),
-            replica,
         )
 
 
