@@ -1,4 +1,4 @@
-"""Whether the bootstrap has converged, and whether its features suit one step size."""
+"""Checks of the bootstrap: whether it has converged, and whether one step size suits all features."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from inferl.methods.least_squares import LeastSquaresReading
 
 __all__ = ["convergence", "unequal_features"]
 
-MOST_NAMED = 4  # features in a sentence
-TOO_WIDE = 3  # times the standard error of least squares; one that has converged shows at most 1.15 times as much
-FAR_APART = 10  # sizes of features; a step size that suits one then moves the other 100 times too slowly
+MOST_NAMED = 4  # features named in a message
+TOO_WIDE = 3  # times the standard error of least squares; after convergence the ratio is at most 1.15
+FAR_APART = 10  # ratio of feature sizes; a step size that suits one then moves the other 100 times too slowly
 
 
 def unequal_features(size: Floats, n_features: int) -> str:
-    """Name the features that are so much smaller than the largest one that no step size suits both.
+    """Name the features that are so much smaller than the largest that no step size suits both.
 
-    >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # one was never seen
+    >>> unequal_features(np.array([1.0, 300.0, 2.0, 0.0]), 4)  # the last has always been 0
     'features 0 and 2 are up to 300 times smaller than feature 1 (1 beside 300), so no single step size suits them all'
     """
     if len(size) == 0 or len(size) % n_features:
         return ""
-    size = size.reshape(-1, n_features).max(axis=0)  # of a Stack, whose parts see the same features
+    size = size.reshape(-1, n_features).max(axis=0)  # the parts of a Stack share their features
     largest = int(np.argmax(size))
     small = np.flatnonzero((size > 0) & (FAR_APART * size <= size[largest]))
     if not len(small):
@@ -42,10 +42,10 @@ def unequal_features(size: Floats, n_features: int) -> str:
 def convergence(
     estimate: Floats, standard_error: Floats, solved: LeastSquaresReading | None, average: str, units: str
 ) -> Check:
-    """Whether the bootstrap has converged: its distance to the least-squares solution, and its own standard error.
+    """Check convergence by the distance to the least-squares solution and by the standard error.
 
-    Rows that a step size throws about are far from each other, and so never far from the solution in their own
-    standard errors. `units` says which features are far too small for the step size, if any.
+    The distance alone is not enough: if the step size is too large, the rows scatter so widely that the solution is
+    within their standard error. `units` is a message about features that are too small for the step size, or empty.
     """
     name = "convergence"
     if solved is None:
@@ -58,7 +58,7 @@ def convergence(
         gap = float(np.max(np.where(distance > 0, distance / standard_error, 0.0)))
     most = 1.5 if average == "linear" else 0.5
     if not np.isfinite(gap):
-        return Check(name, "failed", "the replicas have no spread yet, but least squares has an answer", gap)
+        return Check(name, "failed", "the replicas have no spread yet, but least squares has a solution", gap)
     known = (solved.standard_error > 0) & np.isfinite(solved.standard_error)
     wider = float(np.max(standard_error[known] / solved.standard_error[known], initial=0.0))
     if gap <= most and wider <= TOO_WIDE:

@@ -1,12 +1,12 @@
-r"""LeastSquares: solve the equation instead of walking towards it.
+r"""LeastSquares: solve the equation instead of iterating towards its solution.
 
-The increments' sums A and b give theta = A^-1 b at any time: no step size, no transient. The covariance of theta is
-A^-1 Q A^-T with Q the long-run covariance of the scores f_t = H_t(theta), which is estimated in the same pass: f_t is
-evaluated at a *pilot* theta that is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1, ...), and summed over blocks
-of 1, 2, 4, ... steps and over whole streams (`variance`). When the pilot moves, all block sums
-move with it, by A (old - new) / n a step. A pilot is off by what it had not seen, which makes its scores too large; so
-the rows of the first epoch are kept, and scored at the theta of the moment as long as it lasts. Memory is O(p^2 log n),
-p the number of parameters seen, and two megabytes or four rows a parameter, whichever is more.
+The sums A and b of the increments give theta = A^-1 b at any time, without a step size and without a transient. The
+covariance of theta is A^-1 Q A^-T, where Q is the long-run covariance of the scores f_t = H_t(theta). It is estimated
+in the same pass: f_t is evaluated at a *pilot* theta, which is renewed at the end of each epoch (n_1, 2 n_1, 4 n_1,
+...), and summed over blocks of 1, 2, 4, ... steps and over whole streams (see `inferl.variance`). When the pilot moves,
+all block sums are shifted by A (old - new) / n per step. An early pilot is inaccurate, which makes its scores too
+large; so the rows of the first epoch are kept, and scored at the current theta until the epoch ends. Memory is
+O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows per parameter, whichever is more.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["LeastSquares", "LeastSquaresReading", "LeastSquaresState"]
 
 BlockSums = Cascade | SparseCascade | EpisodeSums
 
-UNIDENTIFIED = 0.01  # a target with a larger share outside the identified space gets an infinite interval
-ROUNDING = 1e-12  # of an estimate; a smaller standard error is none
+UNIDENTIFIED = 0.01  # a target with a larger unidentified fraction gets an infinite interval
+ROUNDING = 1e-12  # relative to the estimate; a smaller standard error counts as 0
 NOTHING = np.zeros(0)
 NONE = np.zeros(0, np.int64)
 
@@ -51,24 +51,24 @@ NONE = np.zeros(0, np.int64)
 class LeastSquaresState(InPlace):
     """Sums over all increments, and of their scores over blocks; changed in place.
 
-    Arrays speak of the parameters seen so far, in the order of `coordinates`, and have room for more.
+    Arrays hold the parameters seen so far, in the order of `coordinates`, with spare capacity.
     """
 
     coordinates: Coordinates
-    outputs: Integers  # parameters that no equation but their own contains, see `Factored`
+    outputs: Integers  # parameters that appear only in their own equation, see `Factored`
     sums: Sums  # A and b
     mixing: Mixing  # of the features
     n: int  # increments folded
-    epoch_end: int  # where the current epoch ends; the first grows with the parameters seen
+    epoch_end: int  # step at which the epoch ends; the first epoch grows with the parameters seen
     pilot: Floats  # (p,)
     first_epoch: tuple[FirstEpoch, ...] | None  # rows of the first epoch, joined when they are read; None after it
-    past: Moments | None  # of the epochs before, at the pilot
-    fourth_moments: Segments  # of the epochs before, at the pilot
+    past: Moments | None  # of earlier epochs, at the pilot
+    fourth_moments: Segments  # of earlier epochs, at the pilot
     current: BlockSums
     wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
 
     def verify(self) -> None:
-        """Refuse parts of different sizes, and rows that were kept of other steps."""
+        """Refuse parts of different sizes, and a first epoch with the wrong number of rows."""
         own = {"pilot": "p", "sums.vector": "p", "mixing.total": "p", "fourth_moments.sums": "m p", "wholes.sum": "S p"}
         shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
         blocks = self.current
@@ -82,7 +82,7 @@ class LeastSquaresState(InPlace):
         demand(kept == self.n, f"{kept} rows are kept of {self.n}")
 
     def factored(self) -> tuple[Factored, Floats]:
-        """Return A, ready to solve with, and b, of the parameters seen."""
+        """Return A, factored, and b, for the parameters seen."""
         p = len(self.coordinates)
         matrix, vector = self.sums.total()
         outputs = self.coordinates.index[self.outputs]
@@ -90,7 +90,7 @@ class LeastSquaresState(InPlace):
 
 
 class Combined(NamedTuple):
-    """What block sums have shown, at one pilot."""
+    """Moments of the scores over all epochs, at one pilot."""
 
     past: Moments
     fourth_moments: Segments
@@ -98,19 +98,19 @@ class Combined(NamedTuple):
 
 
 class LeastSquaresReading(NamedTuple):
-    """What the sums say along k targets."""
+    """Solution and standard errors along k targets."""
 
     estimate: Floats  # (k,)
-    standard_error: Floats  # (k,) infinite where nothing can be said yet
+    standard_error: Floats  # (k,) infinite where it cannot be estimated yet
     df: Floats  # (k,)
-    unidentified_fraction: Floats  # (k,) share of the target that the data do not identify
+    unidentified_fraction: Floats  # (k,) of the target, by the data
     levels: Levels | None  # of blocks of 1, 2, 4, ... steps or episodes; None before the first
     condition: float  # estimated condition number of A, in the 1-norm
-    unseen: int  # parameters that no increment has named
+    unseen: int  # parameters that no increment has involved
     n: int
     unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
-    effective: float = np.inf  # effective sample size in units, by the features and by the scores
-    variance_ess: Floats = NOTHING  # (k,) units that the width rests on, NaN where unknown
+    effective: float = np.inf  # effective sample size in units, from the features and the scores
+    variance_ess: Floats = NOTHING  # (k,) effective number of units behind the variance, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
 
     @property
@@ -119,7 +119,7 @@ class LeastSquaresReading(NamedTuple):
         return self
 
     def scores(self) -> Floats:
-        """Draw errors of all targets at once, in standard errors (m, k)."""
+        """Draw joint errors of all targets, in standard errors (m, k)."""
         return correlated_scores(self.correlations)
 
     def covariance(self) -> Floats:
@@ -145,8 +145,8 @@ class LeastSquares(Method):
     Parameters
     ----------
     blocks
-        ``"dyadic"``: blocks of 1, 2, 4, ... steps, weighed by what the data show; ``"episode"``: episodes are
-        independent blocks; ``"none"``: scores are taken to be uncorrelated (right for tabular features).
+        ``"dyadic"``: blocks of 1, 2, 4, ... steps, whose length the data choose; ``"episode"``: episodes are
+        independent blocks; ``"none"``: scores are assumed uncorrelated (correct for tabular features).
 
     Examples
     --------
@@ -193,7 +193,7 @@ class LeastSquares(Method):
     def prepare(
         self, algorithm: Algorithm, state: LeastSquaresState, steps: Steps, increments: Increments, clock: Clock
     ) -> tuple[LeastSquaresState, Any]:
-        """Find the equations to add; the sums, too large to be copied for a few rows, are changed by `commit`."""
+        """Compute the equations to add; `commit` adds them in place, as the sums are too large to copy."""
         return state, (algorithm.value_form(increments), clock) if len(increments) else None
 
     def commit(self, state: LeastSquaresState, work: Any) -> None:
@@ -206,7 +206,7 @@ class LeastSquares(Method):
         return state.copy()
 
     def limited(self, algorithm: Algorithm) -> bool:
-        """Whether a table is too large for all its states to be solved for."""
+        """Whether a table has more states than can be solved for."""
         return algorithm.dimension > MOST_SOLVED
 
     def admit(self, state: LeastSquaresState, rows: Sequence[Transitions | Increments]) -> None:
@@ -239,7 +239,7 @@ class LeastSquares(Method):
             self._end_epoch(state)
 
     def estimate(self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats) -> Floats:
-        """Solve, and leave out all that belongs to errors."""
+        """Solve, without standard errors."""
         if state.n == 0:
             return np.zeros(len(rows))
         inside, _ = state.coordinates.targets(rows)
@@ -249,11 +249,11 @@ class LeastSquares(Method):
     def read(
         self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats, jointly: bool = False
     ) -> LeastSquaresReading:
-        """Look along targets (k, p); `jointly`, also at how their errors go together."""
+        """Read the solution along targets (k, p)."""
         return self.look(state, rows, jointly)
 
     def look(self, state: LeastSquaresState, targets: Floats, jointly: bool = False) -> LeastSquaresReading:
-        """Look along targets (k, p)."""
+        """Read the solution along targets (k, p); `jointly` adds the correlations of their errors."""
         inside, missing = state.coordinates.targets(targets)
         if state.n == 0:
             nothing, never = np.zeros(len(targets)), np.full(len(targets), np.inf)
@@ -277,7 +277,7 @@ class LeastSquares(Method):
         df = reduced_df(df, variance_ess)
         estimate = inside[:, :p] @ theta
         error = np.where(unidentified_fraction > UNIDENTIFIED, np.inf, error)
-        error = np.where(error < ROUNDING * np.abs(estimate), 0.0, error)  # nothing has varied
+        error = np.where(error < ROUNDING * np.abs(estimate), 0.0, error)  # no variation
         together: tuple[Floats, ...] = ()
         if jointly:
             longest = int(levels.main.max()) if self.blocks == "dyadic" else 0
@@ -294,7 +294,7 @@ class LeastSquares(Method):
             unseen=targets.shape[1] - p,
             n=state.n,
             unit="episodes" if episodes else "steps",
-            # Episodes are independent however slowly each of them moves.
+            # Episodes are independent, however slowly each of them mixes.
             effective=levels.effective if episodes else min(state.mixing.effective(), levels.effective),
             variance_ess=variance_ess,
             correlations=together,
@@ -303,23 +303,23 @@ class LeastSquares(Method):
     def checks(
         self, algorithm: Algorithm, state: LeastSquaresState, reading: LeastSquaresReading, interval: Interval
     ) -> Sequence[Check]:
-        """Make the checks of a solution."""
+        """Make the checks of the solution."""
         exact = Check("convergence", "passed", "least squares solves the equation exactly")
         return (exact, *checks_of_scores(reading, interval, allowed_for=self.blocks == "dyadic"))
 
     def misfit(self, algorithm: Algorithm, state: LeastSquaresState) -> Misfit | None:
-        """Compare the features with the returns; of several policies, where they differ most."""
+        """Estimate the bias of the features from the returns; of several policies, the largest."""
         if state.n == 0:
             return None
         found = [Misfit.of(self.look(state, rows, jointly=True)) for rows in algorithm.checked_targets()]
         return max(found, key=lambda misfit: misfit.size, default=None)
 
     def merge(self, states: Sequence[LeastSquaresState]) -> LeastSquaresState:
-        """Add the sums of separate streams; their blocks are scored at the common solution, or moved to it.
+        """Add the sums of separate streams; their blocks are scored at the common solution, or shifted to it.
 
-        Episodes that are open go on in the first; those of the others have ended.
+        Open episodes of the first stream continue; those of the others end.
         """
-        goes_on = states[0].n > 0
+        continues = states[0].n > 0
         states = [state for state in states if state.n] or states[:1]
         coordinates = states[0].coordinates
         for state in states[1:]:
@@ -339,7 +339,7 @@ class LeastSquares(Method):
         ended: list[BlockSums] = []
         for state, index in zip(states, indices, strict=True):
             blocks, wholes = self._scored(state, pilot[index], factored, index)
-            if isinstance(blocks, EpisodeSums) and (ended or not goes_on):
+            if isinstance(blocks, EpisodeSums) and (ended or not continues):
                 blocks = blocks.ended()
             combined = self._combined(state, blocks, wholes, pilot[index])
             past.append(combined.past.moved(index, capacity))
@@ -369,20 +369,22 @@ class LeastSquares(Method):
         )
 
     def verify_state(self, algorithm: Algorithm, state: Any) -> None:
-        """Refuse what is no state of least squares, or one of another size."""
+        """Refuse the state of another method, or of another size."""
         if not isinstance(state, LeastSquaresState):
-            raise CheckpointCorruptError(f"{self} has no sums")
+            raise CheckpointCorruptError("the state is not that of least squares")
         demand(np.array_equal(state.outputs, algorithm.outputs), f"{algorithm} has other outputs")
         shapes(state, {"coordinates.index": "p"}, p=algorithm.dimension)
 
     def verify_rows(self, algorithm: Algorithm, state: LeastSquaresState, like: Increments) -> None:
-        """Compare what is kept of rows with increments of the algorithm."""
+        """Compare the rows that are kept with the increments of the algorithm."""
         like = algorithm.value_form(like)
         for number, kept in enumerate(state.first_epoch or ()):
-            whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # the first has what all share
+            whole = number > 0 or kept.increments.n_parameters == like.n_parameters  # only the first holds the damping
             demand(whole and alike(kept.increments, like), "the first rows are not those of the algorithm")
         by_episodes = self.blocks == "episode"
-        demand((state.wholes is None) == by_episodes, f"whole streams are summed, or not, otherwise than {self} does")
+        demand(
+            (state.wholes is None) == by_episodes, f"sums over whole streams are missing, or do not belong to {self}"
+        )
         if state.n:
             named = np.arange(len(state.coordinates.index)) if like.named() is None else state.outputs
             seen = bool((state.coordinates.index[named] >= 0).all())
@@ -398,13 +400,13 @@ class LeastSquares(Method):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> LeastSquares:
-        """Build it from the options of the shell."""
+        """Build the method from the options of the shell."""
         if "step_size" in options:
-            raise SettingError("least squares has no step size; leave --step-size out, or say --method bootstrap")
+            raise SettingError("least squares has no step size; leave --step-size out, or use --method bootstrap")
         return cls(algorithm.blocks)
 
     def _make_room(self, state: LeastSquaresState, increments: Increments) -> None:
-        """Give the parameters that appear for the first time a place."""
+        """Give indices to the parameters that appear for the first time, and widen all arrays if needed."""
         state.coordinates = state.coordinates.including(increments)
         more = state.coordinates.capacity - len(state.pilot)
         if more > 0:
@@ -417,7 +419,7 @@ class LeastSquares(Method):
             state.wholes = state.wholes and state.wholes.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
-        """Renew the pilot, and move to it what is known."""
+        """Renew the pilot, and shift all moments to it."""
         factored, vector = state.factored()
         pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
         blocks, wholes = self._scored(state, pilot, factored)
@@ -428,16 +430,16 @@ class LeastSquares(Method):
         state.current = blocks.next_epoch(_n_levels(expected))
 
     def _combined(self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, pilot: Floats) -> Combined:
-        """All that is known of the scores, at another pilot: that of the past, and of the blocks of this epoch.
+        """Combine the moments of all epochs, this one included, at another pilot.
 
-        A step's score changes by A_t (old - new), whose mean over all steps is known.
+        The score of a step changes by A_t (old - new), whose mean over all steps is known.
         """
         moments = blocks.moments
         past = [moments] if state.past is None else [state.past, moments]
         combined = Combined(
             Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)]), wholes
         )
-        if state.first_epoch is not None:  # scored at this pilot already
+        if state.first_epoch is not None:  # already scored at this pilot
             return combined
         units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
@@ -446,7 +448,7 @@ class LeastSquares(Method):
         )
 
     def _no_blocks(self, n: int, scores: Vectors) -> BlockSums:
-        """Start the first epoch, of n rows, with blocks that suit its scores."""
+        """Return empty block sums for a first epoch of n rows, of the type that suits its scores."""
         p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
         if self.blocks == "episode":
             return EpisodeSums.empty(_n_levels(n), p)
@@ -457,10 +459,10 @@ class LeastSquares(Method):
     def _scored(
         self, state: LeastSquaresState, pilot: Floats, factored: Factored, index: Integers | None = None
     ) -> tuple[BlockSums, Wholes | None]:
-        """Blocks of the current epoch, and whole streams; if the epoch's rows are still there, scored at this pilot.
+        """Return the block sums of this epoch and of whole streams; rows that are kept are scored at this pilot.
 
-        The pilot has seen these rows, and goes towards them; what it leaves unexplained is stretched accordingly.
-        `index` says where the state's parameters are in the factored matrix.
+        The pilot was fitted to these rows, so their scores are too small; they are scaled up by their leverage. `index`
+        maps the state's parameters to those of the factored matrix.
         """
         if not state.first_epoch:
             return state.current, state.wholes
@@ -490,5 +492,5 @@ def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock
 
 
 def _n_levels(epoch_end: int) -> int:
-    """Longer blocks than a sixth of the data kept at an epoch's end are of no use."""
+    """Number of block lengths: blocks longer than a sixth of the data at an epoch's end are of no use."""
     return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))

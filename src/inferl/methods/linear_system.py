@@ -1,7 +1,7 @@
-"""Sums of increments: A and b, gathered so that a matrix product does the adding.
+"""The linear system A theta = b of least squares: its sums, its solution, and the parameters that it contains.
 
-Dense rows wait until there are `GATHER` of them; then one product adds them all, at the speed of arithmetic instead of
-memory. Sparse rows touch a few entries and are added at once. Either way the order is that of arrival.
+Dense rows are buffered until there are `GATHER` of them. Then one matrix product adds them all, which is limited by
+arithmetic instead of memory bandwidth. Sparse rows touch few entries and are added at once. Both keep the rows' order.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ __all__ = ["MOST_SOLVED", "Coordinates", "Factored", "Sums", "add_product", "too
 class Sums(InPlace):
     """A and b over all increments; changed in place."""
 
-    matrix: Floats  # (p, p) without the rows that wait
+    matrix: Floats  # (p, p) without the buffered rows
     vector: Floats  # (p,)
-    size: Floats  # (p,) largest |v| of each parameter; of one-hot vectors 0, as they have no units
-    u: Floats  # (GATHER, p) rows that wait; empty until the first dense ones
+    size: Floats  # (p,) largest |v| of each parameter; 0 for one-hot vectors, which have no units
+    u: Floats  # (GATHER, p) buffered rows; empty until the first dense ones
     v: Floats  # (GATHER, p)
     c: Floats  # (GATHER,)
     waiting: int
 
     def verify(self) -> None:
-        """Refuse more rows that wait than there is room for."""
+        """Refuse more buffered rows than the buffer holds."""
         sizes = shapes(self, {"matrix": "p p", "vector": "p", "size": "p", "u": "G p", "v": "G p", "c": "G"})
-        demand(sizes["G"] in (0, GATHER), f"Sums has room for {sizes['G']} rows, not {GATHER}")
+        demand(sizes["G"] in (0, GATHER), f"Sums has a buffer of {sizes['G']} rows, not {GATHER}")
         bounds(self, {"waiting": (0, max(sizes["G"] - 1, 0))})
 
     @classmethod
     def empty(cls, p: int) -> Sums:
-        """Start with nothing."""
+        """Return sums over no increments."""
         none = np.zeros((0, p))
         return cls(np.zeros((p, p)), np.zeros(p), np.zeros(p), none, none, np.zeros(0), 0)
 
     def add(self, increments: Increments) -> None:
-        """Take in increments."""
+        """Add increments."""
         p = len(self.vector)
         increments.add_rest(self.matrix)
         u, v, c = increments.products()
@@ -70,7 +70,7 @@ class Sums(InPlace):
                 self.waiting = 0
 
     def total(self) -> tuple[Floats, Floats]:
-        """Return A and b with the waiting rows added; once all `GATHER` rows are there, A is added to in place."""
+        """Return A and b with the buffered rows added; if the buffer is full, A is changed in place."""
         if self.waiting == 0:
             return self.matrix, self.vector
         u, v = self.u[: self.waiting], self.v[: self.waiting]
@@ -79,7 +79,7 @@ class Sums(InPlace):
         return matrix, self.vector + self.c[: self.waiting] @ u
 
     def widened(self, more: int) -> Sums:
-        """Add room for more parameters."""
+        """Return sums with zeros for more parameters."""
         p = len(self.vector) + more
         return Sums(
             squared(self.matrix, p),
@@ -102,7 +102,7 @@ def add_product(matrix: Floats, u: Floats, v: Floats) -> None:
     """Add u' v to a matrix (p, p), in place."""
     from scipy.linalg.blas import dgemm
 
-    # BLAS counts columns first: the transposes of our arrays are its own, so nothing is copied.
+    # BLAS stores matrices by columns; it takes the transposes of our arrays without a copy.
     dgemm(1.0, v.T, u.T, beta=1.0, c=matrix.T, trans_b=True, overwrite_c=True)
 
 
@@ -111,7 +111,7 @@ NONE = np.zeros(0, np.int64)
 
 
 class Factored:
-    """A, scaled and with a ridge, ready to solve with.
+    """The LU factors of A, scaled and with a small ridge.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ class Factored:
     size
         The largest absolute coefficient of each parameter in any equation, (p,); 0 where there was none.
     outputs
-        Parameters that no equation but their own contains, such as a mean of what the others give. They are solved for
-        last, and without a ridge: their own coefficient is a count.
+        Parameters that appear only in their own equation, such as a mean of predictions. They are solved for last, and
+        without a ridge: their coefficient is a count.
 
     Examples
     --------
@@ -131,8 +131,8 @@ class Factored:
     """
 
     def __init__(self, matrix: Floats, size: Floats, outputs: Integers = NONE) -> None:
-        # Not `scipy.linalg.lu_factor`: it warns of singular matrices, which are usual here, and a warning cannot be
-        # turned off for one thread.
+        # Not `scipy.linalg.lu_factor`: it warns about singular matrices, which are common here, and warnings cannot be
+        # turned off for a single thread.
         from scipy.linalg.lapack import dgetrf
 
         self.matrix = matrix
@@ -140,7 +140,7 @@ class Factored:
         self.core: slice | Integers = slice(0, len(matrix))
         if len(outputs):
             core = np.setdiff1d(np.arange(len(matrix)), outputs)
-            # A slice, where it is one: no copies.
+            # A slice where possible: it makes no copies.
             self.core = slice(0, len(core)) if len(core) == 0 or core[-1] == len(core) - 1 else core
             self.counts = matrix[outputs, outputs]
             self.links = matrix[outputs][:, self.core]
@@ -159,7 +159,7 @@ class Factored:
         return 1 / reciprocal if reciprocal > 0 else np.inf
 
     def solve(self, right: Floats) -> Floats:
-        """Return A^-1 right; one refinement takes the ridge's own bias out."""
+        """Return A^-1 right; one step of iterative refinement removes the bias of the ridge."""
         inner = right[self.core] / self.rows
         rough = self._solve(inner)
         theta = np.zeros(len(right))
@@ -171,15 +171,15 @@ class Factored:
 
     @cached_property
     def inverse(self) -> Floats:
-        """A^-1 written out, without the rows and columns of the outputs, which are 0."""
+        """A^-1, with zeros in the rows and columns of the outputs."""
         whole, core = np.zeros_like(self.matrix), np.arange(len(self.matrix))[self.core]
         whole[np.ix_(core, core)] = self._solve(np.eye(len(self.scaled))) / self.columns[:, None] / self.rows
         return whole
 
     def influence(self, targets: Floats, missing: Floats) -> tuple[Floats, Floats]:
-        """Return A^-T c of targets (k, p), and the fraction of each that the data do not identify.
+        """Return A^-T c for targets c (k, p), and the fraction of each that the data do not identify.
 
-        `missing` (k,) is the length of what lies along parameters that no equation contains.
+        `missing` (k,) is the norm of a target's part along parameters that no equation contains.
         """
         along = np.zeros_like(targets)
         inner = targets[:, self.core] / self.columns
@@ -190,7 +190,7 @@ class Factored:
             weights = np.where(self.counts > 0, asked / _or_one(self.counts), 0.0)
             links = self.links / self.columns
             inner = inner - weights @ links
-            # Parts may cancel, as what an episode's rewards add to the value of its start does; each counts by itself.
+            # Parts may cancel, as in the corrections that DoublyRobust adds to a fitted value: add their sizes.
             size = size + np.abs(weights) @ np.linalg.norm(links, axis=1) + np.abs(asked).sum(axis=1)
             unknown = np.abs(asked) @ (self.counts == 0)
             along[:, self.outputs] = weights
@@ -215,9 +215,10 @@ MOST_SOLVED = 2000  # parameters of which least squares keeps the square
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Places 0, 1, 2, ... given to parameters in the order in which they are first seen.
+    """Indices 0, 1, 2, ... of parameters, in the order in which they are first seen.
 
-    One-hot increments name the few parameters they touch; dense ones touch all, and then place i is parameter i.
+    One-hot increments name the few parameters that they involve; dense ones involve all, and then index i is parameter
+    i.
 
     >>> none = Coordinates.none_of(5)
     >>> len(none), none.capacity
@@ -226,7 +227,7 @@ class Coordinates:
 
     index: Integers  # (p,) of each parameter, -1 where it has not been seen
     seen: Integers  # (S,) the parameters, in order of their index
-    capacity: int  # length of the arrays that hold them: S and some to grow
+    capacity: int  # length of the arrays that hold them: S and some spare
 
     def verify(self) -> None:
         """Refuse indices that are not those of the parameters seen."""
@@ -234,18 +235,18 @@ class Coordinates:
         bounds(self, {"seen": (0, sizes["p"] - 1), "capacity": (sizes["S"], sizes["p"])})
         index = np.full(sizes["p"], -1)
         index[self.seen] = np.arange(sizes["S"])
-        demand(np.array_equal(index, self.index), "Coordinates.place does not say where the parameters seen are")
+        demand(np.array_equal(index, self.index), "Coordinates.index is not the inverse of Coordinates.seen")
 
     @classmethod
     def none_of(cls, n_parameters: int) -> Coordinates:
-        """Start with nothing seen of p parameters."""
+        """Return coordinates of p parameters, none of them seen."""
         return cls(np.full(n_parameters, -1), np.zeros(0, np.int64), 0)
 
     def __len__(self) -> int:
         return len(self.seen)
 
     def including(self, increments: Increments) -> Coordinates:
-        """Give indices to the parameters that these increments name for the first time."""
+        """Return coordinates with indices for all parameters that these increments name."""
         named = increments.named()
         return self._with(np.arange(len(self.index)) if named is None else named)
 
@@ -261,20 +262,20 @@ class Coordinates:
             raise SettingError(too_large(total, "states seen"))
 
     def union(self, other: Coordinates) -> Coordinates:
-        """Give indices to what the other has seen too."""
+        """Return coordinates with indices for all parameters that the other has seen too."""
         return self._with(other.seen)
 
     def indices(self, other: Coordinates) -> Integers:
-        """Say where the other's arrays go in ours: a place for each of its `room`."""
+        """Return the index in our arrays of each entry of the other's, spare ones included."""
         free = np.setdiff1d(np.arange(self.capacity), self.index[other.seen])
         return np.concatenate([self.index[other.seen], free[: other.capacity - len(other)]])
 
     def relabelled(self, increments: Increments) -> Increments:
-        """Write increments by index instead of by parameter."""
+        """Return increments whose parameters are written as indices."""
         return increments.at_indices(self.index, self.seen, self.capacity)
 
     def targets(self, targets: Floats) -> tuple[Floats, Floats]:
-        """Write targets (k, p) by index (k, capacity), with the length of what has never been seen."""
+        """Return targets (k, p) by index (k, capacity), and the norm of their part that has never been seen."""
         inside = np.zeros((len(targets), self.capacity))
         inside[:, : len(self)] = targets[:, self.seen]
         missing = np.linalg.norm(targets[:, self.index < 0], axis=1)
@@ -288,13 +289,13 @@ class Coordinates:
         seen = np.r_[self.seen, values[np.argsort(first)]]
         index = self.index.copy()
         index[seen] = np.arange(len(seen))
-        # Powers of two, so that growing costs little in all and depends on nothing but the number seen.
+        # Powers of two: the total cost of growing is small, and the capacity depends only on the number seen.
         capacity = min(max(1 << (len(seen) - 1).bit_length(), SMALLEST_CAPACITY), len(index))
         return Coordinates(index, seen, capacity)
 
 
 def too_large(number: int, of_what: str) -> str:
-    """Say why least squares is refused, and what to use instead."""
+    """Explain why least squares is refused, and what to use instead."""
     return (
         f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
         "use OnlineBootstrap, whose memory grows with their number"

@@ -1,6 +1,6 @@
-"""The registry of methods: which of them the shell offers, and which classes a file may contain.
+"""The registry of methods: the names that the shell offers, and the classes that a file may contain.
 
-Classes are imported when they are asked for, so that ``inferl --help`` need not wait for NumPy.
+Classes are imported on first use, so that ``inferl --help`` does not import NumPy.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ M = TypeVar("M", bound="type[Method]")
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Make a method known by its name: to the shell, and to whoever reads a file that holds its state.
+    """Register a method under a name, for the shell and for reading files that contain its state.
 
-    A package may instead name the class in its entry points, group ``inferl.methods``. A class of the same module and
-    name, as when a cell of a notebook is run again, replaces the one before.
+    A package may instead list the class in its entry points, group ``inferl.methods``. A class of the same module and
+    name, as when a notebook cell runs again, replaces the earlier one.
 
     >>> from inferl import LeastSquares
     >>> register("bootstrap")(LeastSquares)

@@ -1,7 +1,7 @@
-"""The tile grid: however rows arrive, methods see them in tiles of `TILE` rows of the whole stream.
+"""Schedule: cuts a stream into tiles of `TILE` rows, whatever its chunks, and folds them into a state.
 
-Rows that do not fill a tile wait; a reading works on a copy of the state that has taken them in. So one call with
-10,000 steps, 10,000 calls with one, and a run stopped and resumed anywhere give the same bits.
+Rows that do not fill a tile are pending; a reading folds them into a copy of the state. So one call with 10,000 steps,
+10,000 calls with one step, and a run that is stopped and resumed anywhere give the same bits.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
-LONGEST_RUN = 262_144  # numbers of features that are worked on at once
-MANY_ROWS = 4096  # of a chunk; to work on a copy of the sums, however large, then costs less than a tenth of the work
+LONGEST_RUN = 262_144  # feature values that are processed at once
+MANY_ROWS = 4096  # in a chunk; copying the state, however large, then costs less than a tenth of the work
 
 
 @dataclass(eq=False)
 class EvaluatorState:
-    """All that has been learned from the stream; what a checkpoint holds."""
+    """All that is kept of the stream; the content of a checkpoint."""
 
-    method: Any  # of the method, which alone knows what it is
+    method: Any  # the method's own state; only the method knows its type
     streams: Streams = field(default_factory=Streams)
-    pending: Steps | None = None  # rows of the tile that is not full yet
+    pending: Steps | None = None  # rows of the last, incomplete tile
     carry: Carry = field(default_factory=dict)
     ratios: RatioSummary = field(default_factory=RatioSummary)
     episodes: EpisodeSummary = field(default_factory=EpisodeSummary)
@@ -50,19 +50,19 @@ class EvaluatorState:
     fingerprint: int = 0  # of all their columns
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
-    like: Increments | None = None  # no rows, of the form that a user's increments have
+    like: Increments | None = None  # increments without rows, of the form that the user passes
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
-    broken: bool = False  # sums were left half-changed, as when memory runs out
+    broken: bool = False  # an update in place was interrupted, as when memory runs out
 
     def verify(self) -> None:
-        """Refuse numbers that no stream has; how the parts go together is said in `storage`."""
+        """Refuse impossible numbers; `storage.storable` verifies that the parts are consistent."""
         bounds(self, {"outcomes": (0, 2**64 - 1), "fingerprint": (0, 2**64 - 1), "ratios_ndim": (0, 2)})
         demand(not self.broken, "an evaluator was saved whose last update was cut off")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Brings rows into tiles, makes increments of them and folds these into a state."""
+    """Cuts rows into tiles, turns them into increments, and folds these into a state."""
 
     algorithm: Algorithm
     method: Method
@@ -70,27 +70,28 @@ class Schedule:
     threads: int = 1
 
     def working(self) -> AbstractContextManager[None]:
-        """Activate the backend as long as the block lasts."""
+        """Activate the backend within a `with` block."""
         return engine.using(self.backend, self.threads)
 
     @property
     def run(self) -> int:
-        """Rows that are worked on at once.
+        """Number of rows that are processed at once.
 
-        Several tiles at once spare calls; a delayed algorithm answers tile by tile, or tiles would blur.
+        Several tiles at once save calls. A delayed algorithm gets one tile at a time: its increments may belong to
+        earlier rows, and those of different tiles must stay separate.
         """
         return TILE if self.algorithm.delayed else max(LONGEST_RUN // self.algorithm.n_features // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
-        """Return the state before the first row; refuse a method that the algorithm cannot have."""
+        """Return the state before the first row; refuse a method that does not support the algorithm."""
         return EvaluatorState(self.method.init(self.algorithm))
 
     def update(self, state: EvaluatorState, data: Transitions | Increments) -> None:
-        """Place checked rows in time and work on the tiles that they complete: all of it or, if it raises, nothing.
+        """Place validated rows in time and fold the tiles that they complete; if anything raises, change nothing.
 
-        Work is done on a draft. The state of a method may be too large to be copied for a few rows: then all that can
-        raise comes first (`Method.prepare`), and it is changed in place at the end (`Method.commit`), where signals
-        are held back.
+        The work is done on a draft. The state of a method may be too large to copy for a few rows. Then everything
+        that can raise comes first (`Method.prepare`), and the state is changed in place at the end (`Method.commit`),
+        with signals deferred.
         """
         copied = len(data) >= MANY_ROWS
         draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
@@ -99,7 +100,7 @@ class Schedule:
         if isinstance(data, Increments) and draft.like is None:
             draft.like = data[:0].copied()
         diverged, waiting = None, []
-        with self.working(), np.errstate(all="ignore"):  # where numbers overflow, a check says so
+        with self.working(), np.errstate(all="ignore"):  # overflow is reported by a check
             draft.streams, steps = state.streams.place(data)
             try:
                 for run in self._runs(draft, steps):
@@ -108,7 +109,7 @@ class Schedule:
                         self.method.commit(draft.method, waiting.pop())
             except DivergenceError as error:
                 diverged, start = error, int(run.clock.step[0])
-                sound = max(error.step - start, 0) // TILE * TILE  # back to the edge of the tile it was in
+                sound = max(error.step - start, 0) // TILE * TILE  # rows before the tile that diverged
                 if sound:
                     waiting.append(self._prepared(draft, run[:sound]))
                 draft.streams = replace(draft.streams, n=start - 1 + sound)
@@ -125,26 +126,26 @@ class Schedule:
             raise diverged
 
     def with_pending(self, own: EvaluatorState) -> EvaluatorState:
-        """Return the state with the pending rows taken in; the one that is given stays as it is."""
+        """Return a state with the pending rows folded in; the given one does not change."""
         if own.pending is None:
             return own
         state = self._copied(own)
         with self.working(), np.errstate(all="ignore"):
             try:
                 self.method.commit(state.method, self._prepared(state, own.pending))
-            except DivergenceError as error:  # the reading is that of the last full tile, and says so
+            except DivergenceError as error:  # the reading is that of the last full tile, with a note
                 state.diverged = (str(error), error.step, error.replica)
         return state
 
     def fingerprints(self, state: EvaluatorState) -> tuple[int, int]:
-        """Return the fingerprint of the outcomes and that of all columns, with the rows that wait."""
+        """Return the fingerprints of the outcomes and of all columns, including pending rows."""
         return _fingerprints(state, state.pending)
 
     def _copied(self, state: EvaluatorState) -> EvaluatorState:
         return replace(state, method=self.method.copy(state.method), episodes=state.episodes.copy())
 
     def _runs(self, draft: EvaluatorState, steps: Steps) -> Iterator[Steps]:
-        """Cut the rows that waited and new ones into runs of whole tiles; what is left over waits."""
+        """Cut pending and new rows into runs of whole tiles; the remaining rows become pending."""
         start, longest = 0, self.run
         while start < len(steps):
             waiting = 0 if draft.pending is None else len(draft.pending)
@@ -153,13 +154,13 @@ class Schedule:
             start += len(rows)
             run = rows if draft.pending is None else Steps.join([draft.pending, rows])
             if len(run) < TILE:
-                draft.pending = deepcopy(run)  # the chunk it is a view of can be freed
+                draft.pending = deepcopy(run)  # not a view, so that the chunk can be freed
                 return
             draft.pending = None
             yield run
 
     def _prepared(self, draft: EvaluatorState, run: Steps) -> Any:
-        """Take in whole tiles (or, for a reading, less than one); return what is left for the method to commit."""
+        """Process whole tiles (or, for a reading, part of one); return the work that the method has to commit."""
         increments, clock, carry = self.algorithm.increments(run, draft.carry)
         draft.method, work = self.method.prepare(self.algorithm, draft.method, run, increments, clock)
         draft.carry = carry
@@ -171,7 +172,7 @@ class Schedule:
 
 
 def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:
-    """Add rows to the fingerprints of a state: that of its outcomes, and that of all columns."""
+    """Combine the fingerprints of a state (outcomes, all columns) with those of rows."""
     if rows is None:
         return state.outcomes, state.fingerprint
     data, clock = rows.data, rows.clock
@@ -187,11 +188,11 @@ def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C and the like: what they do, such as raising KeyboardInterrupt, is done at the end."""
+    """Defer SIGINT and SIGTERM to the end of the block; then their handlers run, and may raise KeyboardInterrupt."""
     held: list[tuple[signal.Signals, Any]] = []
     usual: dict[signal.Signals, Any] = {}
     try:
-        if threading.current_thread() is threading.main_thread():  # others are never interrupted
+        if threading.current_thread() is threading.main_thread():  # signals interrupt no other
             for number in (signal.SIGTERM, signal.SIGINT):
                 usual[number] = signal.getsignal(number)
                 if callable(usual[number]):

@@ -1,4 +1,4 @@
-"""Step sizes: plain callables from the number of a step (and the scale of its features) to alpha_t."""
+"""Step sizes: callables that map the number of a step, and the scale of its features, to alpha_t."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Constant", "Polynomial", "StepSize"]
 
 @dataclass(frozen=True)
 class Polynomial:
-    r"""Polynomially decaying step sizes, capped where features are long.
+    r"""Polynomially decaying step sizes, capped where features are large.
 
     .. math:: \alpha_t = \min(\alpha_0 t^{-\eta},\; \text{cap} / |\phi_t|^2)
 
-    Without the cap a large `initial`, which slow problems need, makes the first steps overshoot.
+    Slow problems need a large `initial`; without the cap, the first steps would then overshoot.
 
     >>> Polynomial(initial=5.0, decay=0.65)(np.array([1, 1000]), scale=np.ones(2)).round(4)
     array([0.5   , 0.0561])
@@ -42,7 +42,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same step size for ever, capped where features are long.
+    """A constant step size, capped where features are large.
 
     >>> Constant(0.1)(np.array([1, 1000]), scale=np.array([1.0, 10.0]))
     array([0.1 , 0.05])
@@ -72,5 +72,5 @@ def _check_cap(cap: float | None) -> None:
 def _capped(step_size: Floats, scale: Floats, cap: float | None) -> Floats:
     if cap is None:
         return step_size
-    with np.errstate(divide="ignore", over="ignore"):  # a zero feature has no limit on its step
+    with np.errstate(divide="ignore", over="ignore"):  # zero features do not limit the step
         return np.minimum(step_size, cap / scale)
