@@ -1,8 +1,7 @@
 r"""Differences: which of two policies is better, and by how much.
 
-Two independent streams: SE^2 = s1^2 + s2^2, with Welch's degrees of freedom. The same stream for both: either the rows
-of two coupled bootstraps are subtracted one by one (``paired``), or one evaluator of a `Stack` solves for both at once
-and is asked for the target (c, -c).
+Two independent streams: SE^2 = s1^2 + s2^2, with Welch's degrees of freedom. One stream for both: either subtract the
+replicas of two coupled bootstraps (``paired``), or evaluate a `Stack` of both and ask for the target (c, -c).
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ def difference(
     target
         As for `Evaluator.interval`.
     level
-        Probability with which the interval holds the truth.
+        Nominal coverage.
     kind
-        ``"normal"`` (the default of independent streams), ``"anytime"``; if paired also ``"percentile"`` (its default)
-        and ``"basic"``.
+        ``"normal"`` (the default for independent streams) or ``"anytime"``; paired bootstraps also have
+        ``"percentile"`` (their default) and ``"basic"``.
     paired
-        Whether both were fed the same stream; by default fingerprints of rewards and discounts tell. Then both must be
-        bootstraps that share seed, multipliers, average and replicas; step sizes and algorithms may differ. Least
-        squares pairs two policies by `Stack`, and is refused here.
+        Whether both were fed the same stream; by default, fingerprints of rewards and discounts decide. Paired
+        evaluators must be bootstraps with the same seed, multipliers, average and replicas; step sizes and algorithms
+        may differ. For least squares, use a `Stack` of both policies instead.
     other_target
-        The target for `b`, where it has other features than `a`.
+        The target for `b`, if it has other features than `a`.
     tuning_time
-        Of an anytime interval: the number of transitions, those of both streams together, at which it is tightest.
+        Number of transitions, of both streams together, at which an anytime interval is tightest.
 
     Examples
     --------
@@ -118,20 +117,20 @@ def welch(one: Interval, other: Interval) -> Interval:
 
 
 def _difference_of(one: str, other: str) -> str:
-    """Name the estimand of a difference; refuse to subtract answers to different questions."""
+    """Return the estimand of a difference; refuse to subtract different estimands."""
     if _question(one) != _question(other):
         raise SettingError(f"the first is about {one}, the second about {other}: ask both the same question")
     return f"difference of two policies: {max(one, other, key=len)}" if one else ""
 
 
 def _question(estimand: str) -> str:
-    """Leave out what the data decide: whether a time limit ended any episode."""
+    """Return an estimand without the part that depends on the data: whether a time limit ended any episode."""
     whole = estimand.replace("the mean return up to the time limit", "the value of the start distribution")
     return whole.replace(", up to the time limit", "")
 
 
 def verdict(interval: Interval, name: str = "the first") -> str:
-    """Say in words what the interval of a difference says."""
+    """Describe the result of a comparison."""
     if interval.lower > 0 or interval.upper < 0:
         return f"{name} is {'larger' if interval.lower > 0 else 'smaller'}"
     return "the data do not tell which is larger"
@@ -140,7 +139,7 @@ def verdict(interval: Interval, name: str = "the first") -> str:
 def _paired(
     a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int
 ) -> Interval:
-    """Let the method subtract what it read of one stream: replica by replica, if it has replicas."""
+    """Let the method subtract two readings of one stream: a bootstrap does it replica by replica."""
     method, one, other = a.method, a.read(target), b.read(other_target)
     both = method.subtract(b.method, one, other)
     if a.n != b.n or a.outcomes != b.outcomes:
@@ -162,9 +161,9 @@ def _paired(
 
 
 def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
-    """Refuse values that are discounted differently: their difference is no difference of policies."""
+    """Refuse values with different discounts: their difference is not one of policies."""
     one, other = (evaluator.with_pending().episodes.discounts for evaluator in (a, b))
-    if one[0] == one[1] != other[0] == other[1]:  # each has a discount of its own
+    if one[0] == one[1] != other[0] == other[1]:  # each discount is constant, and they differ
         raise SettingError(
             f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
             "with the same discount"

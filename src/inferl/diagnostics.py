@@ -1,7 +1,7 @@
-"""Diagnostics: what must be checked before an interval is believed, as pure functions, in plain words.
+"""Diagnostics: the checks that show whether an interval can be trusted, as pure functions.
 
-A check passes, fails, or is not available; one that could not be computed never counts as passed. What fails travels
-with the interval as a note.
+A check passes, fails, or is not available; a check that cannot be computed never counts as passed. Failed checks become
+notes of the interval.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "divergence", "overflow"]
 
-FEWEST_BLOCKS = 16  # of a block length whose variance is believed
-FEWEST_STEPS = 250  # below, no dependence can be ruled out
-MANY = 1000  # independent steps that need not be told apart any more
-FEWEST_EFFECTIVE = 200  # smallest effective sample size that is not objected to; docs/method.md says why
-MANY_VARIANCE_ESS = 100  # where the estimate is too rough to be told
-FEWEST_VARIANCE_ESS = 5  # steps that a width should rest on: the rule of thumb for counts, which such widths are like
+FEWEST_BLOCKS = 16  # blocks of one length that a variance estimate needs
+FEWEST_STEPS = 250  # with fewer, dependence cannot be ruled out
+MANY = 1000  # effective sample sizes above are not reported exactly
+FEWEST_EFFECTIVE = 200  # smallest effective sample size that passes; docs/method.md says why
+MANY_VARIANCE_ESS = 100  # larger values are too inaccurate to report
+FEWEST_VARIANCE_ESS = 5  # steps behind a variance: the rule of thumb for counts, which behave like such variances
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
-ROUNDING = 1e-9  # of a value
-MATTERS = 0.5  # standard errors by which an estimate may be off: of 95 % intervals 92 % still hold
-BEYOND = 0.02  # weight of the starts that may lie where no data are
+ROUNDING = 1e-9  # relative to a value
+MATTERS = 0.5  # bias in standard errors that is tolerated: the coverage of 95 % intervals is then 92 %
+BEYOND = 0.02  # share of a start's discounted weight that may lie beyond the data
 WRONG_RATIOS = 4  # standard errors of the mean ratio from 1
 ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
 
 
 @dataclass(frozen=True)
 class Check:
-    """The answer of one check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, why, and what to do."""
+    """The result of a check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, the reason, and a remedy."""
 
     name: str
     status: str
@@ -53,12 +53,12 @@ class Check:
 
     @property
     def failed(self) -> bool:
-        """Whether the interval should not be believed as it stands."""
+        """Whether the interval should not be trusted as it is."""
         return self.status == "failed"
 
     @property
     def sentence(self) -> str:
-        """Name, finding and remedy in a line."""
+        """Name, message and remedy in one line."""
         return f"{self.name}: {self.message}" + (f"; {self.remedy}" if self.remedy else "")
 
     def __str__(self) -> str:
@@ -68,14 +68,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """An interval, what it speaks of, and all checks; prints well.
+    """An interval with its estimand, facts about the data, and all checks; `print` shows it.
 
     Attributes
     ----------
     interval
         The interval.
     checks
-        The answers of the checks.
+        The results of the checks.
     facts
         Lines about the data and the method.
 
@@ -112,45 +112,45 @@ class Report:
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far what the features say of the starts is from what was earned."""
+    """The bias of the features at the starts of episodes, estimated from the returns."""
 
     value_error: float
     fitted: float
     fitted_error: float
     gap: float  # value minus fitted
     gap_error: float
-    wald: float  # of two gaps with bounded weights; chi-squared with two degrees of freedom if the features are right
+    wald: float  # of two gaps with bounded weights; chi-squared with two degrees of freedom if the features are exact
 
     @classmethod
     def of(cls, reading: LeastSquaresReading) -> Misfit:
-        """Read it off value, fitted, gap, cut and early; what is rounding, beside the value, is 0."""
+        """Compute it from a reading of value, fitted, gap, cut and early; rounding errors count as 0."""
         tiny = ROUNDING * max(abs(reading.estimate[0]), abs(reading.estimate[1]))
         estimate, error = (np.where(np.abs(x) > tiny, x, 0.0) for x in (reading.estimate, reading.standard_error))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(error[3:] > 0, estimate[3:] / error[3:], 0.0)
         between = reading.correlations[-1][3:, 3:]
         alike = float(between[0, 1])
-        # Weights that hardly differ say the same thing; one of them is enough.
+        # If the weights are nearly the same, one of the two gaps is enough.
         wald = t[0] ** 2 if abs(alike) > 0.999 else (t @ t - 2 * alike * t[0] * t[1]) / (1 - alike**2)
         return cls(*(float(x) for x in (error[0], estimate[1], error[1], estimate[2], error[2], wald)))
 
     @property
     def size(self) -> float:
-        """The gap in standard errors."""
+        """Size of the gap in standard errors."""
         if self.gap_error > 0:
             return abs(self.gap) / self.gap_error
         return np.inf if self.gap else 0.0
 
     @property
     def narrower(self) -> float:
-        """How much narrower the interval would be if the features were right."""
+        """How much narrower the interval would be if the features were exact."""
         return self.value_error / self.fitted_error if self.fitted_error > 0 else np.nan
 
 
 def checks_of_scores(
     reading: Reading, interval: Interval, allowed_for: bool, scores: ScoreBlocks | None = None
 ) -> tuple[Check, ...]:
-    """Make the checks that rest on the scores of least squares: its own, or those of the sums beside another method.
+    """Make the checks that need least-squares scores: of the method itself, or of a companion.
 
     `allowed_for` says whether the interval accounts for dependence; `scores` are those of a nonlinear recursion.
     """
@@ -173,14 +173,14 @@ def checks_of_data(
 ) -> tuple[Check, ...]:
     """Make the checks that all methods share: ratios, features, ends of episodes, the range of values.
 
-    `about` says what kind of question was asked (see `Targets`): what harms one answer may not harm another.
+    `about` is the kind of target (see `Targets`), because a problem of one estimand may not affect another.
     """
-    by_returns = about in ("value", "known start", "gap")  # products of ratios, and what lies beyond cuts, count
+    by_returns = about in ("value", "known start", "gap")  # uses products of ratios, and features after truncations
     visits = _visits(algorithm)
     carried = episodes if by_returns and not visits else None
     beyond = episodes.share_of_visits if visits else episodes.share_beyond
     made: list[Check | None] = [ratios(ratio_summary, isinstance(algorithm, EmphaticTD), carried)]
-    if not isinstance(algorithm, AverageReward | Field | Linear):  # whose solution is no value
+    if not isinstance(algorithm, AverageReward | Field | Linear):  # whose solution is not a value
         made.append(features(misfit, beyond if by_returns else None))
         made.append(ends(episodes, beyond if by_returns else None))
         made.append(possible_range(interval, episodes, about))
@@ -188,15 +188,15 @@ def checks_of_data(
 
 
 def _visits(algorithm: Algorithm) -> bool:
-    """Whether visits to a state count as starts, so that episodes do not matter."""
+    """Whether visits to a state count as starts, so that episodes are irrelevant."""
     parts = algorithm.parts if isinstance(algorithm, Stack) else (algorithm,)
     return any(isinstance(part, DoublyRobust) and part.start is not None for part in parts)
 
 
 def features(misfit: Misfit | None, beyond: float | None) -> Check:
-    """Whether the features can express the value of the starts, as far as the returns can tell.
+    """Check whether the features can express the value of the starts, by comparison with the returns.
 
-    `beyond` is the share of an answer by returns that rests on the features; None if all of it does.
+    `beyond` is the share of an answer by returns that relies on the features; None if all of it does.
     """
     name = "features"
     if misfit is None:
@@ -234,10 +234,10 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
 
 
 def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
-    """Whether much of the value lies beyond the data, after cuts and in open episodes, where only features tell.
+    """Check whether much of the value lies beyond the data, after truncations, where it relies on the features.
 
-    `share` is how much of a start's weight that is; None if the answer comes from the features anyway. The check does
-    not apply where there are no episodes.
+    `share` is the share of a start's discounted weight there; None if the answer relies on the features anyway. Without
+    episodes the check does not apply.
     """
     name = "ends"
     if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
@@ -263,9 +263,9 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
 
 
 def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> Check | None:
-    """Whether the estimate is a value that the rewards seen and the discount allow.
+    """Check whether the estimate is a value that the observed rewards and the discount allow.
 
-    It does not apply to combinations of features, which may be no value, nor where no bounds are known.
+    It does not apply to combinations of features, which need not be a value, nor without known bounds.
     """
     name = "range"
     low, high = episodes.possible()
@@ -297,7 +297,7 @@ def _signed(value: float, error: float) -> str:
 
 
 def overflow(interval: Interval) -> Check | None:
-    """Whether numbers have grown beyond what a computer can hold; it does not apply where there is an answer."""
+    """Check for numeric overflow; without it, the check does not apply."""
     rows = np.stack([np.atleast_1d(x) for x in (interval.estimate, interval.lower, interval.upper)], axis=1)
     lost = ~np.isfinite(rows[:, 0]) | np.isnan(rows).any(axis=1)
     if not lost.any():
@@ -312,14 +312,14 @@ def overflow(interval: Interval) -> Check | None:
 
 
 def divergence(message: str | None) -> Check:
-    """Whether a row of the bootstrap has exploded."""
+    """Check whether a row of the bootstrap has diverged."""
     if message is None:
         return Check("divergence", "passed", "no parameter has diverged")
     return Check("divergence", "failed", message)
 
 
 def identification(reading: LeastSquaresReading | None) -> Check:
-    """Whether the data say anything about the whole target."""
+    """Check whether the data identify the whole target."""
     name = "identification"
     if reading is None:
         return Check(name, "not available", "needs least-squares sums, which are not kept here")
@@ -338,10 +338,10 @@ def identification(reading: LeastSquaresReading | None) -> Check:
 
 
 def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: bool) -> Check:
-    """Whether scores depend on each other over time more than the interval allows for.
+    """Check whether scores depend on each other over time more than the interval accounts for.
 
-    Every block length that has enough blocks may object, not only those that an interval rests on: noise can hide a
-    slow growth from the rule that chooses. Of a nonlinear recursion the scores of any parameter may.
+    Every block length with enough blocks is tested, not only the one that the interval uses: noise can hide a slow
+    growth from the rule that chooses it. For a nonlinear recursion the scores of every parameter are tested.
     """
     from scipy.special import ndtr, ndtri
 
@@ -350,7 +350,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
         blocks, rate, unit = reading.blocks, reading.rate(), "steps"
         length, final, apart = 2.0 ** np.arange(len(blocks)), False, 0.0
         noisy: Bools | bool = True
-        many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # each parameter may raise a false alarm
+        many = -float(ndtri(ndtr(-3.0) / len(reading.pilot)))  # one test per parameter
     elif reading is None or reading.levels is None:
         return Check(name, "not available", "needs block sums, which are not kept here")
     else:
@@ -360,10 +360,10 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
         noisy, many = reading.standard_error > 0, 3.0
     if not len(blocks) or blocks[0] < FEWEST_BLOCKS:
         return Check(name, "not available", f"fewer than {FEWEST_BLOCKS} {unit} so far")
-    heard = blocks >= FEWEST_BLOCKS
-    at_zero = np.where((rate[0] > 0) & noisy, rate[0], np.inf)  # no noise, no dependence
-    ratio = np.sqrt(rate[heard] / at_zero)  # (levels, targets)
-    excess = ratio / (1 + many / np.sqrt(2 * blocks[heard]))[:, None]
+    tested = blocks >= FEWEST_BLOCKS
+    at_zero = np.where((rate[0] > 0) & noisy, rate[0], np.inf)  # no dependence without noise
+    ratio = np.sqrt(rate[tested] / at_zero)  # (levels, targets)
+    excess = ratio / (1 + many / np.sqrt(2 * blocks[tested]))[:, None]
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     value = float(ratio[worst])
     what = "whole streams" if final and worst[0] == len(length) - 1 else "blocks"
@@ -388,7 +388,7 @@ def dependence(reading: LeastSquaresReading | ScoreBlocks | None, allowed_for: b
 
 
 def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | None) -> Check:
-    """Whether the stream is long enough: its effective sample size."""
+    """Check whether the stream is long enough, by its effective sample size."""
     name, n = "length", interval.n
     if n == 0:
         return Check(name, "not available", "no transitions so far")
@@ -434,7 +434,7 @@ def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | N
 
 
 def rarity(reading: LeastSquaresReading | None) -> Check:
-    """Whether the variance estimate rests on more than a few rare steps with large scores."""
+    """Check whether the variance estimate rests on more than a few rare steps with large scores."""
     name = "rarity"
     if reading is not None and reading.n == 0:
         return Check(name, "not available", "no transitions so far")
@@ -459,9 +459,9 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
 
 
 def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSummary | None = None) -> Check:
-    """Whether the ratios are those of the log, and whether a few transitions with large ones dominate.
+    """Check whether the ratios average to 1, and whether a few transitions with large ones dominate.
 
-    With `episodes`, products of ratios count, and what matters is how many episodes carry their weight.
+    With `episodes`, the estimate uses products of ratios, and the effective number of episodes is checked.
     """
     name = "ratios"
     growth = float(np.max(summary.squares)) / max(summary.n, 1) * summary.discount**2
@@ -509,7 +509,7 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         )
     effective, share = float(np.min(summary.effective)), float(np.max(summary.largest_share))
     message = f"effective sample size {effective:.1%} of the transitions, largest share of one {share:.2%}"
-    # With few transitions one of them always has a large share: measure it against an equal one.
+    # With few transitions one of them always has a large share; so compare it with equal shares.
     if effective >= SMALLEST_EFFECTIVE_SHARE and share <= max(LARGEST_SHARE, 10 / summary.n):
         return Check(name, "passed", message, effective)
     return Check(

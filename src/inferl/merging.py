@@ -1,7 +1,4 @@
-"""Joining: several evaluators become one.
-
-`merge` adds what was learned from separate streams; `concatenate` puts the replicas of one stream's shards together.
-"""
+"""Combining evaluators: `merge` adds the sums of separate streams, `concatenate` joins the replicas of one stream."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ __all__ = ["concatenate", "merge"]
 def merge(*evaluators: Evaluator) -> Evaluator:
     """Merge least-squares evaluators of separate streams, for example of several machines.
 
-    Sums add; all must have the same algorithm. The streams count as independent, so that what they differ by is part of
-    the interval. Rows that arrive later continue the streams of the first.
+    All must have the same algorithm and method. The streams are treated as independent, so the interval includes the
+    variation between them. Later updates continue the streams of the first evaluator.
 
     >>> import numpy as np
     >>> from inferl import TD, Transitions
@@ -43,10 +40,13 @@ def merge(*evaluators: Evaluator) -> Evaluator:
         return filled[0].copy()
     parts = [evaluator.with_pending() for evaluator in filled]
     if len({(part.tabular, part.ratios_ndim) for part in parts}) > 1:
-        raise SettingError("some have row numbers of a table or one column of ratios, others vectors or several")
+        raise SettingError(
+            "the evaluators have features or ratios of different forms: row numbers of a table and "
+            "vectors, or one column of ratios and several"
+        )
     merged = filled[0].copy()
     state = merged._state
-    with merged._schedule.working(), np.errstate(all="ignore"):  # where numbers overflow, a check says so
+    with merged._schedule.working(), np.errstate(all="ignore"):  # overflow is reported by a check
         state.method = first.method.merge([part.method for part in parts])
     state.carry, state.pending = parts[0].carry, None
     state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
@@ -60,10 +60,10 @@ def merge(*evaluators: Evaluator) -> Evaluator:
 
 
 def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
-    """Put bootstrap evaluators that ran different replicas of one stream together.
+    """Concatenate bootstrap evaluators that ran different replicas of one stream.
 
-    The shards are made with ``first_replica`` set so that their replicas follow each other; they must have seen the
-    same rows. The result is, bit for bit, the evaluator that would have run all replicas.
+    Set ``first_replica`` of the shards so that their replicas are consecutive; all shards must have seen the same rows.
+    The result equals, bit for bit, an evaluator that ran all replicas.
 
     >>> from inferl import TD, OnlineBootstrap, Polynomial, Transitions
     >>> coin = np.random.default_rng(0).integers(2, size=2000)
@@ -84,7 +84,7 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
         if (shard.n, shard.fingerprint) != (shards[0].n, shards[0].fingerprint):
             raise SettingError("the shards have not seen the same stream: their transitions differ")
     joined = shards[0].copy()
-    # What all shards share is taken from the copy of the first: it may be changed in place.
+    # Parts that all shards share come from the copy of the first, because they may be changed in place.
     states = [joined._state.method, *(shard._state.method for shard in shards[1:])]
     method, joined._state.method = joined.method.concatenate([shard.method for shard in shards], states)
     joined._schedule = replace(joined._schedule, method=method)

@@ -1,8 +1,7 @@
-"""The contracts, as functions that raise `AssertionError` where a class of your own does not keep them.
+"""Contracts of algorithms, methods, sources and backends, as functions that raise `AssertionError` on a violation.
 
-A new algorithm, method, source or backend is done when its check passes. The promises are those of the design: any
-chunking of the stream and a resume after a save give the same bits; a reading changes nothing; memory is flat; every
-backend agrees with the reference to 1e-12.
+Run them on your own classes. The contracts are: any chunking of the stream and a resume after a save give the same
+bits; a reading changes nothing; memory is flat; every backend agrees with the reference to 1e-12.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
 __all__ = ["check_algorithm", "check_backend", "check_method", "check_source"]
 
 BOOTSTRAP = OnlineBootstrap(Polynomial(0.5, cap=0.1), n_replicas=5, seed=3)
-FEWEST = 300  # rows: several tiles, and one that is not full
+FEWEST = 300  # rows: several tiles, and an incomplete one
 
 Data = Transitions | Increments
 
@@ -64,18 +63,19 @@ def check_algorithm(algorithm: Algorithm, data: Data) -> None:
     _check_unit_multipliers(algorithm, data)
     _check_shards(algorithm, data)
     for method in (BOOTSTRAP, *([LeastSquares()] if algorithm.affine else [])):
-        for rows in (0, 8192):  # with several epochs of least squares, and with one whose rows are kept
+        for rows in (0, 8192):  # several epochs of least squares, and one long first epoch
             with mock.patch("inferl.variance.first_epoch.MOST_KEPT", rows):
                 _check_bits(algorithm, method, data)
         check_flat_memory(algorithm, method, data)
 
 
 def check_method(method: Method, algorithm: Algorithm, data: Data) -> None:
-    """Run the contract of a method, with an algorithm that it can have, on at least 300 rows of data.
+    """Run the contract of a method, with an algorithm that it supports, on at least 300 rows of data.
 
-    Settings are printable and comparable; chunks and resumes give the same bits; a reading leaves the stream
-    undisturbed; estimate, interval, covariance and report agree with each other; unknown kinds are refused; what can be
-    merged adds up; memory is flat. The class must be registered (`inferl.methods.registry.register`) to be saved.
+    Settings are a dataclass that equals its copy; chunks and resumes give the same bits; a reading changes nothing;
+    estimate, intervals, covariance and report agree with each other; unknown kinds are refused; a merged evaluator has
+    all data, and the parts do not change; memory is flat. The class must be registered (`inferl.methods.register`),
+    because the contract saves and loads it.
 
     >>> from inferl import TD, LeastSquares, Transitions
     >>> rng = np.random.default_rng(0)
@@ -84,10 +84,11 @@ def check_method(method: Method, algorithm: Algorithm, data: Data) -> None:
     >>> check_method(LeastSquares(), TD(3), data)
     """
     _enough(data)
-    _demand(hasattr(method, "__dataclass_fields__"), f"{method!r} is no dataclass")
+    _demand(hasattr(method, "__dataclass_fields__"), f"{method!r} is not a dataclass")
     _demand(method == deepcopy(method), f"{method!r} does not equal its copy")
-    _demand("normal" in method.kinds, "kinds lacks 'normal', which anytime and simultaneous intervals are made of")
+    _demand("normal" in method.kinds, "kinds lacks 'normal', which anytime and simultaneous intervals need")
     check_inputs_untouched(algorithm, method, data)
+    _check_state_untouched(algorithm, method, data)
     _check_bits(algorithm, method, data)
     nothing = Evaluator(algorithm, method).interval(
         algorithm.of_features(np.eye(algorithm.n_values)[:2]), kind="normal"
@@ -205,7 +206,7 @@ def check_source(make: Callable[[], Source], chunks: int = 5) -> None:
         _demand(_same_rows(rest, found), f"{where} it does not continue with the same rows")
         if ended:
             same = np.array_equal(np.asarray(resumed.start()), np.asarray(source.start()))
-            _demand(same, f"{where} it does not come to the same start")
+            _demand(same, f"{where} it does not end with the same start")
     for before, after in zip(kept, positions, strict=True):
         _demand(_same_plain(before, after), "a position changed after it was returned: return a copy")
 
@@ -263,11 +264,13 @@ def _through_a_file(position: Any) -> Any:
             found = read_checkpoint(path, ())
         except CheckpointError as error:
             raise AssertionError(f"its position is not plain data: {error}") from None
-    _demand(_same_plain(found, position), f"a file does not keep the position {position!r:.80}: use plain data")
+    _demand(
+        _same_plain(found, position), f"a checkpoint does not preserve the position {position!r:.80}: use plain data"
+    )
     return found
 
 
-# What the checks are made of.
+# Parts of the checks.
 
 
 def _demand(holds: bool, otherwise: str) -> None:
@@ -276,11 +279,11 @@ def _demand(holds: bool, otherwise: str) -> None:
 
 
 def _enough(data: Data) -> None:
-    _demand(len(data) >= FEWEST, f"{len(data)} rows are too few to tell; give {FEWEST} or more")
+    _demand(len(data) >= FEWEST, f"{len(data)} rows are too few for this check; give {FEWEST} or more")
 
 
 def arrays_of(tree: Any) -> list[np.ndarray[Any, Any]]:
-    """Return all arrays and numbers inside nested dataclasses, dicts and tuples."""
+    """Return all arrays and numbers in nested dataclasses, dicts and tuples."""
     if isinstance(tree, np.ndarray):
         return [tree]
     if isinstance(tree, bool | int | float):
@@ -295,8 +298,8 @@ def arrays_of(tree: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def assert_same_bits(one: Evaluator, other: Evaluator) -> None:
-    """Demand that two evaluators hold the same state, to the last bit."""
-    one, other = one.copy(), other.copy()  # a copy has gathered what was observed
+    """Demand that two evaluators have the same state, to the last bit."""
+    one, other = one.copy(), other.copy()  # a copy has no buffered steps
     left, right = arrays_of(one._state), arrays_of(other._state)
     _demand(len(left) == len(right), f"one state has {len(left)} arrays and numbers, the other {len(right)}")
     for a, b in zip(left, right, strict=True):
@@ -305,7 +308,7 @@ def assert_same_bits(one: Evaluator, other: Evaluator) -> None:
 
 
 def evaluated(algorithm: Algorithm, method: Method, data: Data, cuts: Sequence[int] = (), **options: Any) -> Evaluator:
-    """Return an evaluator that has seen the data in chunks, cut at these rows."""
+    """Return an evaluator of the data, updated in chunks that are cut at these rows."""
     evaluator = Evaluator(algorithm, method, **options)
     for start, stop in pairwise([0, *cuts, len(data)]):
         evaluator.update(data[start:stop])
@@ -325,7 +328,7 @@ def check_chunks(algorithm: Algorithm, method: Method, data: Data, cuts: Sequenc
 
 
 def check_resume(algorithm: Algorithm, method: Method, data: Data, stop: int) -> None:
-    """Demand that a run that was saved, loaded and continued has the bits of a run never stopped."""
+    """Demand that a run that is saved, loaded and continued has the bits of an uninterrupted run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         evaluated(algorithm, method, data[:stop]).save(path)
@@ -334,15 +337,28 @@ def check_resume(algorithm: Algorithm, method: Method, data: Data, stop: int) ->
 
 
 def check_inputs_untouched(algorithm: Algorithm, method: Method, data: Data) -> None:
-    """Demand that working on data does not change it."""
+    """Demand that an update does not change the data."""
     before = [array.copy() for array in arrays_of(data)]
     evaluated(algorithm, method, data)
     for old, new in zip(before, arrays_of(data), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
+def _check_state_untouched(algorithm: Algorithm, method: Method, data: Data) -> None:
+    """Demand that folding rows into a copy of a state does not change the state."""
+    evaluator = evaluated(algorithm, method, data[:97])
+    before = deepcopy(evaluator)
+    evaluator.with_pending()
+    try:
+        assert_same_bits(before, evaluator)
+    except AssertionError:
+        raise AssertionError(
+            "folding rows changed the given state: `advance` must return a new one, or `copy` must copy what is changed"
+        ) from None
+
+
 def written_out(increments: Any) -> Any:
-    """Return terms over all parameters, where an algorithm keeps them in a shorter form."""
+    """Return increments in full form, with terms over all parameters."""
     return increments.expanded() if isinstance(increments, GradientIncrements) else increments
 
 
@@ -363,7 +379,7 @@ def _check_affine(algorithm: Algorithm, data: Data) -> None:
 
 
 def _check_value_form(algorithm: Algorithm, data: Data) -> None:
-    """Demand that where the mean increment is 0, that of the value form is, too, in the first d parameters."""
+    """Demand that the value form has the same solution, in the first d parameters."""
     if not algorithm.affine:
         return
     increments = _increments_of(algorithm, data)
@@ -385,7 +401,7 @@ def _check_unit_multipliers(algorithm: Algorithm, data: Data) -> None:
         state = evaluated(algorithm, replace(BOOTSTRAP, multipliers=Multipliers("ones")), data)._state.method
     np.testing.assert_array_equal(state.iterate, np.repeat(state.iterate[:, :1], 6, axis=1))
     np.testing.assert_array_equal(state.average_offset, np.repeat(state.average_offset[:, :1], 6, axis=1))
-    _demand(np.abs(state.iterate).max() > 0, "the data have moved no parameter")
+    _demand(np.abs(state.iterate).max() > 0, "the data have changed no parameter")
 
 
 def _check_shards(algorithm: Algorithm, data: Data) -> None:
@@ -402,9 +418,9 @@ def _check_shards(algorithm: Algorithm, data: Data) -> None:
         _demand(same, "replicas of a shard differ from those of the whole")
 
 
-@mock.patch("inferl.variance.first_epoch.MOST_KEPT", 0)  # what is kept stops growing early
+@mock.patch("inferl.variance.first_epoch.MOST_KEPT", 0)  # a short first epoch
 def check_flat_memory(algorithm: Algorithm, method: Method, data: Data) -> None:
-    """Demand that what is kept does not grow with the stream (least squares adds a block level at each doubling)."""
+    """Demand that the state does not grow with the stream (least squares adds a block level at each doubling)."""
 
     def size(evaluator: Evaluator) -> int:
         return sum(sys.getsizeof(array.tobytes()) for array in arrays_of(evaluator.copy()._state))
@@ -418,19 +434,19 @@ def check_flat_memory(algorithm: Algorithm, method: Method, data: Data) -> None:
     levels = 0 if getattr(method, "companion", True) is False else 6
     allowance = levels * 8 * (algorithm.dimension + 2) ** 2 * 2
     late = size(evaluator)
-    grown = f"the state grew from {early} to {late} bytes while four times as much data came"
+    grown = f"the state grew from {early} to {late} bytes while the data grew fourfold"
     _demand(late <= early + allowance + 64 * len(data), grown)
 
 
 def _check_readings(evaluator: Evaluator) -> None:
-    """Demand that all answers agree, and that asking changes nothing."""
+    """Demand that all readings agree, and that they change nothing."""
     before, method = evaluator.copy(), evaluator.method
     targets = evaluator.algorithm.of_features(np.eye(evaluator.algorithm.n_values)[:2])
     estimate = evaluator.estimate(targets)
     for kind in (None, *method.kinds, "anytime"):
         interval = evaluator.interval(targets, kind=kind)
         np.testing.assert_allclose(interval.estimate, estimate, rtol=1e-9, atol=1e-12)
-        _demand(bool(np.all(interval.lower <= interval.upper)), f"an interval of kind {kind!r} has no inside")
+        _demand(bool(np.all(interval.lower <= interval.upper)), f"an interval of kind {kind!r} is empty")
         _demand(bool(np.all(np.asarray(interval.standard_error) >= 0)), "a standard error is negative or NaN")
     error = np.asarray(evaluator.interval(targets).standard_error)
     np.testing.assert_allclose(np.sqrt(np.diagonal(evaluator.covariance(targets))), error, rtol=1e-6)
@@ -454,13 +470,17 @@ def _check_readings(evaluator: Evaluator) -> None:
 
 
 def _check_merging(algorithm: Algorithm, method: Method, data: Data) -> None:
-    """Demand that what can be merged adds up."""
-    parts = [evaluated(algorithm, method, rows) for rows in (data[:150], data[150:])]
+    """Demand that a merged evaluator has all data, and shares nothing with its parts; some methods cannot merge."""
+    parts = [evaluated(algorithm, method, rows) for rows in (data[:128], data[128:])]
+    before = [part.copy() for part in parts]
     try:
         merged = merge(*parts)
     except SettingError:
         return
-    _demand(merged.n == len(data), f"{len(data)} transitions were merged, and there are {merged.n}")
+    _demand(merged.n == len(data), f"{len(data)} transitions were merged, but n is {merged.n}")
+    merge(*parts).update(data[:70])
+    for part, same in zip(parts, before, strict=True):
+        assert_same_bits(part, same)
     targets = algorithm.of_features(np.eye(algorithm.n_values)[:2])
     _demand(bool(np.isfinite(merged.estimate(targets)).all()), "merged evaluators have no estimate")
     other = merge(*reversed(parts))
@@ -473,7 +493,7 @@ def _check_agreement(backend: Backend, algorithm: Algorithm, method: Method, dat
     assert_same_bits(own, evaluated(algorithm, method, data, backend=backend, threads=3))
     expected = evaluated(algorithm, method, data, backend=engine.backend_named("reference"))
     states = [one.copy()._state.method for one in (own, expected)]
-    if hasattr(states[0], "scale"):  # a bound that serves to see divergence, see `Fold`
+    if hasattr(states[0], "scale"):  # a bound that only serves to detect divergence, see `Fold`
         states = [replace(state, scale=0.0) for state in states]
     left, right = (
         arrays_of((state, one.copy()._state.episodes)) for state, one in zip(states, (own, expected), strict=True)

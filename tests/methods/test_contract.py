@@ -69,7 +69,24 @@ class Restless(inferl.LeastSquares):
         return super().estimate(algorithm, state, rows)
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Boastful, Restless])
+@dataclass(frozen=True)
+class Careless(inferl.LeastSquares):
+    """It changes the state that it was given, which `copy` does not copy."""
+
+    def copy(self, state: Any) -> Any:
+        return state
+
+
+@dataclass(frozen=True)
+class Greedy(inferl.LeastSquares):
+    """What it merges is a part of the first state."""
+
+    def merge(self, states: Any) -> Any:
+        states[0].n += sum(state.n for state in states[1:])
+        return states[0]
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Boastful, Restless, Careless, Greedy])
 def test_the_contract_can_be_broken(broken: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(__import__("inferl.methods.registry").methods.registry._REGISTERED, "broken", broken)

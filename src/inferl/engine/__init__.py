@@ -1,8 +1,8 @@
 """The engine: the arithmetic of Algorithm 1 and of block sums, behind the protocol `Backend`.
 
-Two backends ship: ``native``, compiled when the package is installed, and ``reference``, NumPy, which does the same
-work slowly. An evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works: code that
-needs the arithmetic asks for `active()`. Another backend is one file and one call of `register`.
+Two backends ship: ``native``, compiled when the package is installed, and ``reference``, a slow one in NumPy. An
+evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works; code that needs the
+arithmetic calls `active()`. A new backend is one file and one call of `register`.
 
 Environment variables choose what ``"auto"`` means: ``INFERL_KERNEL=reference`` selects the reference,
 ``INFERL_ISA=avx512|avx2|generic`` forces an instruction set, ``INFERL_REQUIRE_NATIVE=1`` makes a missing native backend
@@ -24,7 +24,7 @@ from inferl.errors import SettingError
 
 __all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "names", "register", "using"]
 
-LARGEST = 1e100  # product of ratios; 0 times infinity would be no number
+LARGEST = 1e100  # bound of products of ratios, because 0 times infinity is NaN
 
 _active: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
@@ -49,14 +49,14 @@ _REGISTERED: dict[str, Callable[[], Backend]] = {"native": _make_native, "refere
 
 
 def register(name: str, make: Callable[[], Backend]) -> None:
-    """Make a backend known by its name; `make` is called once, when it is first asked for."""
+    """Register a backend under a name; `make` is called once, on first use."""
     if name in ("auto", *_REGISTERED):
         raise SettingError(f"there is a backend {name!r} already")
     _REGISTERED[name] = make
 
 
 def names() -> list[str]:
-    """Names of all backends."""
+    """Return the names of all backends."""
     return list(_REGISTERED)
 
 
@@ -83,18 +83,18 @@ def _automatic() -> Backend:
     except SettingError as error:
         if os.environ.get("INFERL_REQUIRE_NATIVE", "0") not in ("", "0"):
             raise
-        warnings.warn(f"{error}. Until then a slow one does the same work", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{error}. Until then, inferl uses the slow reference backend", RuntimeWarning, stacklevel=2)
         return backend_named("reference")
 
 
 def active() -> Backend:
-    """Return the backend of the evaluator that is working; outside of any, the automatic choice."""
+    """Return the backend of the evaluator that is working; outside of evaluators, the automatic choice."""
     return _active.get() or backend_named("auto")
 
 
 @contextmanager
 def using(backend: Backend, threads: int = 1) -> Iterator[None]:
-    """Activate a backend, for this thread alone, as long as the block lasts."""
+    """Activate a backend within a `with` block, for the current thread only."""
     token = _active.set(backend if backend.threads == threads else replace(backend, threads=threads))
     try:
         yield

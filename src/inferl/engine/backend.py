@@ -1,4 +1,4 @@
-"""Backend: the protocol between methods and the arithmetic. What a backend is given, and what it gives back."""
+"""Backend: the protocol of the arithmetic, one class per function with its arguments and results."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Foldable = Increments | GradientIncrements | FieldIncrements
 
 
 def expect(fits: bool) -> None:
-    """Refuse arrays that a backend would read or write outside of; each checks once a call, whoever checked before."""
+    """Raise unless the arrays fit together; a backend checks this on every call, before it reads or writes."""
     if not fits:
         raise ValueError("arrays that do not fit together, or numbers that lead outside of them")
 
 
 def all_below(index: Integers, bound: int) -> bool:
-    """Say whether all are valid indices of an array of this length."""
+    """Return whether all are valid indices of an array of this length."""
     return index.size == 0 or bool(index.min() >= 0 and index.max() < bound)
 
 
 class Draws(NamedTuple):
-    """Where the multipliers of T rows come from."""
+    """All that determines the multipliers of T rows."""
 
     multipliers: Multipliers
     seed: int
@@ -50,17 +50,17 @@ class Draws(NamedTuple):
 
 
 class Fold(Protocol):
-    """Fold T increments into the rows, in place.
+    """Fold T increments into the iterates, in place.
 
     For t = 1..T, in each column:  Delta = step_size_t W_t H_t(iterate),  average_offset += weight_sum_t Delta,
     iterate += Delta.
 
     `iterate` and `average_offset` are (p, R): parameters down, the estimate and its replicas across; W is 1 in column
     0. `weight_sum` (T,) is the sum of the averaging weights before t. The weighted average of all iterates is
-    iterate - average_offset / weight_sum, with the weight of t included: a summation by parts, so that sparse steps
-    average at the cost of their non-zeros. Returns the largest absolute parameter of each column for every tile of
-    rows, (tiles, R): at its edge, or, for sparse steps, of what the tile touched and when it was touched. It
-    only serves to see divergence.
+    iterate - average_offset / weight_sum, with the weight of t included: a summation by parts, so that averaging a
+    sparse step costs as much as its non-zeros. Returns the largest absolute parameter of each column for every tile of
+    rows, (tiles, R): at the end of the tile, or, for sparse steps, of the parameters that it touched, when it touched
+    them. It only serves to detect divergence.
     """
 
     def __call__(
@@ -78,11 +78,11 @@ class Fold(Protocol):
 
 
 class Walk(Protocol):
-    """Let resamples walk along rows of their own, in place; the averaged recursion, without multipliers.
+    """Run the averaged recursion on B resamples of the rows, in place and without multipliers.
 
-    Walker b takes row `rows` (B, T) [b, t] of the increments at its t-th step, up to `lengths` (B,) [b]. With H of that
-    row:  Delta = min(step_size_t, limit_row) H(iterate_b),  average_offset_b += weight_sum_t Delta,
-    iterate_b += Delta.  `iterate` and `average_offset` are (B, p). `limit` has one entry a row of the increments.
+    Resample b uses row `rows` (B, T) [b, t] of the increments at its t-th step, up to `lengths` (B,) [b]. With H of
+    that row:  Delta = min(step_size_t, limit_row) H(iterate_b),  average_offset_b += weight_sum_t Delta,
+    iterate_b += Delta.  `iterate` and `average_offset` are (B, p). `limit` has one entry per row of the increments.
     """
 
     def __call__(
@@ -96,17 +96,17 @@ class Walk(Protocol):
         weight_sum: Floats,
         limit: Floats,
     ) -> None:
-        """Walk."""
+        """Run the recursions."""
         ...
 
 
 class PairUp(Protocol):
     """Form block sums of length 1, 2, 4, ... along each stream, in place.
 
-    Row t of `scores` (T, p), of the stream in `slot` t, is a block of level 0. Every block is appended to `gathered`
-    (J, room, p) at its level; two of a stream that follow each other make a block of the next level, the first waiting
-    in `half` (S, J, p) with its flag in `is_open` (S, J). Starts at `row`, stops before a row if a level is full, and
-    returns the row to go on with.
+    Row t of `scores` (T, p), of the stream in slot `slot` [t], is a block of level 0. Every block is appended to
+    `gathered` (J, capacity, p) at its level; `waiting` (J,) counts them. Two consecutive blocks of a stream make a
+    block of the next level; the first of them is kept in `half` (S, J, p), flagged in `is_open` (S, J). The call starts
+    at `row`, stops before a row if a level is full, and returns the next row.
     """
 
     def __call__(
@@ -119,18 +119,18 @@ class PairUp(Protocol):
         waiting: Integers,
         row: int,
     ) -> int:
-        """Pair up, and return the row to go on with."""
+        """Pair up, and return the next row."""
         ...
 
 
 class AddEntries(Protocol):
     """Add the short blocks of sparse scores to their moments, entry by entry and in place.
 
-    Row t has entries `index` and `value` (T, m) and belongs to the stream in `slot` t. The rows of each stream since
-    its last block of 2^L rows are kept in `kept_index`, `kept_value` (S, 2^L, m), `kept_rows` (S,). Where a row closes
-    a block of level j < L, the block's outer product (lower triangle) goes into `outer` (L, p, p), its sum into `total`
-    (L, p), and `count` (L,) grows. Returns the sums (b, p) of the blocks of 2^L rows that closed, and the rows that
-    closed them.
+    Row t has entries `index` and `value` (T, m) and belongs to the stream in slot `slot` [t]. The rows of each stream
+    since its last block of 2^L rows are kept in `kept_index` and `kept_value` (S, 2^L, m), `kept_rows` (S,) of them.
+    Where a row closes a block of level j < L, the block's outer product (lower triangle) is added to `outer` (L, p, p),
+    its sum to `total` (L, p), and 1 to `count` (L,). Returns the sums (b, p) of the blocks of 2^L rows that closed, and
+    the rows that closed them.
     """
 
     def __call__(
@@ -151,26 +151,26 @@ class AddEntries(Protocol):
 
 
 class DecayingSum(Protocol):
-    """Let a sum decay along each stream: out_t = carried + add_t,  carried = min(decay_t out_t, `most`).
+    """Compute a decaying sum along each stream: out_t = carried + add_t,  carried = min(decay_t out_t, `most`).
 
-    Row t belongs to the stream in `slot` t; `carried` (S,) is changed in place, and is 0 where `first` opens an
-    episode. Returns out (T,).
+    Row t belongs to the stream in slot `slot` [t]; `carried` (S,) is changed in place, and starts from 0 where `first`
+    marks a new episode. Returns out (T,).
     """
 
     def __call__(
         self, add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float
     ) -> Floats:
-        """Run along the rows."""
+        """Compute the sums."""
         ...
 
 
 class SumEpisodes(Protocol):
-    """Add up scores over the episodes of each stream, in place.
+    """Sum scores over the episodes of each stream, in place.
 
-    Row t has the scores `value` (T, p), or the entries `index` and `value` (T, m). `sum` (S, p) holds those of open
+    Row t has the scores `value` (T, p), or the entries `index` and `value` (T, m). `sum` (S, p) holds the sums of open
     episodes, whose numbers are in `is_open` (S,), 0 where there is none. An episode closes at its `last` row, or where
-    another begins. Sums of closed ones go to `closed` (room, p). Starts at `row`, stops when there may be no room, and
-    returns the row to go on with and the number that closed.
+    another begins; its sum is written to `closed` (capacity, p). The call starts at `row`, stops when `closed` may be
+    full, and returns the next row and the number of episodes that closed.
     """
 
     def __call__(
@@ -185,17 +185,18 @@ class SumEpisodes(Protocol):
         closed: Floats,
         row: int,
     ) -> tuple[int, int]:
-        """Add up."""
+        """Sum the scores."""
         ...
 
 
 class FollowEpisodes(Protocol):
-    """Follow the episodes of each stream, in place.
+    """Accumulate returns and importance weights of the episodes of each stream, in place.
 
-    `open` (S, 5) holds what each has earned; its weight w, the product of its ratios, at most `most`; the product d of
-    its discounts; its mean weight, the sum of w_t (d_t - d_{t+1}); and 1 if it is open. Those that close are written to
-    `closed` (room, 5), with the row that closed them in place of the 1, or -1 where only the next episode shows it.
-    Starts at `row`, stops when there may be no room, and returns the row to go on with and the number that closed.
+    `open` (S, 5) holds, for the current episode, its discounted return; its weight w, the product of its ratios, at
+    most `most`; the product d of its discounts; its mean weight, the sum of w_t (d_t - d_{t+1}); and 1 if it is open.
+    When an episode closes, this is written to `closed` (capacity, 5), with the row that closed it in place of the 1, or
+    -1 if only the start of the next episode shows that it ended. The call starts at `row`, stops when `closed` may be
+    full, and returns the next row and the number of episodes that closed.
     """
 
     def __call__(
@@ -211,15 +212,15 @@ class FollowEpisodes(Protocol):
         most: float,
         row: int,
     ) -> tuple[int, int]:
-        """Follow."""
+        """Accumulate."""
         ...
 
 
 @dataclass(frozen=True)
 class Backend:
-    """The arithmetic that an evaluator works with: seven functions on arrays, which agree with the reference to 1e-12.
+    """The arithmetic of an evaluator: seven functions on arrays that agree with the reference to 1e-12.
 
-    A module with functions of these names makes one: ``Backend.of("mine", module)``. `inferl.testing.check_backend`
+    ``Backend.of("mine", module)`` makes one of a module with functions of these names. `inferl.testing.check_backend`
     compares it with the reference.
     """
 
@@ -231,7 +232,7 @@ class Backend:
     decaying_sum: DecayingSum
     sum_episodes: SumEpisodes
     follow_episodes: FollowEpisodes
-    threads: int = 1  # that share the replicas of a fold; the bits do not depend on it
+    threads: int = 1  # that share the replicas of a fold; results do not depend on it
 
     @classmethod
     def of(cls, name: str, module: ModuleType) -> Backend:

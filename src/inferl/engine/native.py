@@ -1,4 +1,4 @@
-"""The native kernel: the same arithmetic, compiled; this file only hands arrays over."""
+"""The native backend: the arithmetic in C++; this module only passes arrays to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-import inferl.engine._native as _native  # not "from inferl.engine": where it is missing, that speaks of a circle
+import inferl.engine._native as _native  # "from inferl.engine" would report a circular import if it is missing
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.streams import TILE
@@ -46,7 +46,7 @@ def fold(
     draws: Draws,
     threads: int = 1,
 ) -> Floats:
-    """Fold increments into the rows; see `backend.Fold`. Replicas are shared out to threads; the bits do not change."""
+    """Fold increments into the iterates; see `backend.Fold`. Threads share the replicas; the bits do not change."""
     law = _LAWS.get(draws.multipliers.law)
     if isinstance(increments, FieldIncrements) or law is None:  # the user's own Python
         return reference.fold(iterate, average_offset, increments, step_size, weight_sum, draws)
@@ -94,7 +94,7 @@ def walk(
     weight_sum: Floats,
     limit: Floats,
 ) -> None:
-    """Let resamples walk along rows of their own; see `backend.Walk`."""
+    """Run the averaged recursion on resamples; see `backend.Walk`."""
     u, v, c = increments.u, increments.v, _flat(increments.c)
     damping = increments.damping if increments.damping.any() else np.zeros(0)
     call = (iterate, average_offset, _whole(rows), _whole(lengths), _flat(step_size), _flat(weight_sum), _flat(limit))
@@ -132,7 +132,7 @@ def add_entries(
 ) -> tuple[Floats, Integers]:
     """Add the short blocks of sparse scores, entry by entry; see `backend.AddEntries`."""
     longest = kept_index.shape[1]
-    expect(all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))  # before room is made for what will close
+    expect(all_below(kept_rows, longest) and all_below(slot, len(kept_rows)))  # before the results are allocated
     closing = int(np.sum((np.bincount(slot, minlength=len(kept_rows)) + kept_rows) // longest))
     sums, closed_by = np.zeros((closing, p)), np.zeros(closing, np.int64)
     _native.add_entries(
@@ -152,7 +152,7 @@ def add_entries(
 
 
 def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
-    """Let a sum decay along each stream; see `backend.DecayingSum`."""
+    """Compute a decaying sum along each stream; see `backend.DecayingSum`."""
     out = np.empty(len(add))
     _native.decaying_sum(_flat(add), _flat(decay), _whole(slot), _bits(first), most, carried, out)
     return out
@@ -169,7 +169,7 @@ def sum_episodes(
     closed: Floats,
     row: int,
 ) -> tuple[int, int]:
-    """Add up scores over episodes; see `backend.SumEpisodes`."""
+    """Sum scores over episodes; see `backend.SumEpisodes`."""
     entries = np.zeros(0, np.int64) if index is None else _whole(index)
     places = _whole(slot), _whole(episode), _bits(last)
     after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
@@ -188,7 +188,7 @@ def follow_episodes(
     most: float,
     row: int,
 ) -> tuple[int, int]:
-    """Follow episodes; see `backend.FollowEpisodes`."""
+    """Accumulate returns and weights of episodes; see `backend.FollowEpisodes`."""
     columns = _flat(reward), _flat(discount), _flat(ratio), _whole(slot), _bits(first), _bits(last)
     after, filled = _native.follow_episodes(*columns, most, open, closed, row)
     return int(after), int(filled)

@@ -1,7 +1,7 @@
-"""The reference kernel: Algorithm 1 in NumPy, one transition after the other, always there.
+"""The reference backend: Algorithm 1 in NumPy, one transition after the other; it needs no compiler.
 
-Arrays of rows are (p, R): parameters down, replicas across, so that each replica's sums run in the same order whatever
-replicas stand beside it. Nothing here calls BLAS, whose order of summation depends on the shape.
+Iterates are arrays (p, R), parameters down and replicas across, so that the sums of a replica do not depend on the
+other replicas. Nothing here calls BLAS, whose order of summation depends on the shape.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def fold(
     draws: Draws,
     threads: int = 1,
 ) -> Floats:
-    """Fold increments into the rows, tile by tile; see `backend.Fold`. There is only one thread."""
+    """Fold increments into the iterates, tile by tile; see `backend.Fold`. It uses one thread."""
     largest = []
     replica = draws.first_replica + np.arange(iterate.shape[1] - 1)
     for start in range(0, len(increments), TILE):
@@ -35,7 +35,7 @@ def fold(
         gain[:, 0] = step_size[rows]
         multiplier = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
         gain[:, 1:] = step_size[rows, None] * multiplier.T
-        with np.errstate(over="ignore", invalid="ignore"):  # an exploded row is the caller's to find
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller detects divergence
             _fold_tile(iterate, average_offset, increments[rows], gain, weight_sum[rows])
             largest.append(np.abs(iterate).max(axis=0))
     return np.array(largest)
@@ -71,7 +71,7 @@ def _fold_field(
     iterate: Floats, average_offset: Floats, increments: FieldIncrements, gain: Floats, weight_sum: Floats
 ) -> None:
     for t in range(len(increments)):
-        change = gain[t] * increments.at(t, iterate.T.copy()).T  # a copy: the user's function may write to it
+        change = gain[t] * increments.at(t, iterate.T.copy()).T  # a copy, because the user's function may write to it
         average_offset += weight_sum[t] * change
         iterate += change
 
@@ -85,7 +85,7 @@ def _fold_sparse(
     gain: Floats,
     weight_sum: Floats,
 ) -> None:
-    """Touch only the parameters that an increment names."""
+    """Fold sparse increments; only the parameters that they name are touched."""
     damped = np.flatnonzero(increments.damping)
     damping = increments.damping[damped, None]
     # Plain Python numbers: indexing NumPy scalars costs more than the arithmetic on 200 replicas.
@@ -109,7 +109,7 @@ def _fold_sparse(
 
 
 def _entries(x: Sparse) -> list[list[list[tuple[int, float]]]]:
-    """Non-zeros of each term of each row."""
+    """Return the non-zeros of each term of each row."""
     return [
         [
             [(index, value) for index, value in zip(indices, values, strict=True) if value != 0.0]
@@ -144,7 +144,7 @@ def pair_up(
             gathered[level, waiting[level]] = g
             waiting[level] += 1
             is_open[s, level] ^= True
-            if is_open[s, level]:  # the first half of a block: wait for the second
+            if is_open[s, level]:  # the first half of a block; the second completes it
                 half[s, level] = g
                 break
             g = half[s, level] + g
@@ -192,7 +192,7 @@ def add_entries(
 
 
 def decaying_sum(add: Floats, decay: Floats, slot: Integers, first: Bools, carried: Floats, most: float) -> Floats:
-    """Let a sum decay along each stream; see `backend.DecayingSum`."""
+    """Compute a decaying sum along each stream; see `backend.DecayingSum`."""
     expect(all_below(slot, len(carried)))
     out = np.empty(len(add))
     columns = zip(add.tolist(), decay.tolist(), slot.tolist(), first.tolist(), strict=True)
@@ -213,7 +213,7 @@ def sum_episodes(
     closed: Floats,
     row: int,
 ) -> tuple[int, int]:
-    """Add up scores over episodes; see `backend.SumEpisodes`."""
+    """Sum scores over episodes; see `backend.SumEpisodes`."""
     expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])) and len(closed) > 1)
     filled = 0
 
@@ -225,7 +225,7 @@ def sum_episodes(
 
     while row < len(slot) and filled + 2 <= len(closed):
         s = int(slot[row])
-        if is_open[s] != episode[row]:  # a new one begins, announced by `last` before or not
+        if is_open[s] != episode[row]:  # a new episode begins, whether or not `last` ended the previous one
             if is_open[s] > 0:
                 close(s)
             is_open[s] = episode[row]
@@ -251,7 +251,7 @@ def follow_episodes(
     most: float,
     row: int,
 ) -> tuple[int, int]:
-    """Follow episodes; see `backend.FollowEpisodes`."""
+    """Accumulate returns and weights of episodes; see `backend.FollowEpisodes`."""
     expect(all_below(slot, len(open)) and open.shape[1] == closed.shape[1] == 5 and len(closed) > 1)
     filled = 0
 
@@ -278,7 +278,7 @@ def follow_episodes(
     return row, filled
 
 
-STRETCH = 128  # steps whose small numbers are gathered at once
+BATCH = 128  # steps whose entries are gathered at once
 
 
 def walk(
@@ -291,14 +291,14 @@ def walk(
     weight_sum: Floats,
     limit: Floats,
 ) -> None:
-    """Let resamples walk along rows of their own; see `backend.Walk`."""
+    """Run the averaged recursion on resamples; see `backend.Walk`."""
     sparse = isinstance(increments.u, Sparse) and isinstance(increments.v, Sparse)
     take = _SparseWalk(increments) if sparse else _DenseWalk(increments)
-    rank = np.argsort(-lengths, kind="stable")  # the longest first: those that are not over yet stand together
+    rank = np.argsort(-lengths, kind="stable")  # the longest first, so that unfinished ones are contiguous
     theta, behind = iterate[rank], average_offset[rank]
     walking = len(lengths) - np.searchsorted(lengths[rank][::-1], np.arange(rows.shape[1]), side="right")
-    edges = np.union1d(np.flatnonzero(np.diff(walking)) + 1, np.arange(0, rows.shape[1], STRETCH))
-    with np.errstate(over="ignore", invalid="ignore"):  # an exploded resample is the caller's to find
+    edges = np.union1d(np.flatnonzero(np.diff(walking)) + 1, np.arange(0, rows.shape[1], BATCH))
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller detects divergence
         for first, end in zip(edges, np.r_[edges[1:], rows.shape[1]], strict=True):
             m = walking[first]
             own = np.ascontiguousarray(rows[rank[:m], first:end].T)
@@ -308,13 +308,13 @@ def walk(
 
 
 class _SparseWalk:
-    """Steps that touch only the parameters that a row names."""
+    """Steps with sparse increments; only the parameters that they name are touched."""
 
     def __init__(self, x: Increments) -> None:
         assert isinstance(x.u, Sparse) and isinstance(x.v, Sparse)
         self.c = np.ascontiguousarray(x.c.T)  # (K, T)
         self.damping = x.damping
-        # For each term its entries: where, and how much; None: 1 in every row. Zeros are left out.
+        # Entries (index, value) of each term, without zeros; the value is None if it is 1 in every row.
         self.updates, self.looks = (
             [
                 [
@@ -328,7 +328,7 @@ class _SparseWalk:
         )
 
     def __call__(self, theta: Floats, average_offset: Floats, rows: Integers, gain: Floats, weight_sum: Floats) -> None:
-        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
+        """Take T steps with m resamples; resample b has the parameters theta[b] and uses rows[:, b]."""
         flat, behind = theta.reshape(-1), average_offset.reshape(-1)  # views
         offset = np.arange(len(theta)) * theta.shape[1]
         updates, looks = (
@@ -360,7 +360,7 @@ class _SparseWalk:
 
 
 class _DenseWalk:
-    """Steps that touch all parameters."""
+    """Steps with dense increments."""
 
     def __init__(self, x: Increments) -> None:
         u, v = dense(x.u), dense(x.v)
@@ -369,14 +369,14 @@ class _DenseWalk:
         self.damping = x.damping
 
     def __call__(self, theta: Floats, average_offset: Floats, rows: Integers, gain: Floats, weight_sum: Floats) -> None:
-        """Take steps (T, m): resample b, which has the parameters theta[b], that of its own rows[:, b]."""
+        """Take T steps with m resamples; resample b has the parameters theta[b] and uses rows[:, b]."""
         gathered = np.empty_like(theta)
         c = self.c[:, rows]
         damped = self.damping.any()
         for t, (own, moment) in enumerate(zip(rows, weight_sum.tolist(), strict=True)):
             residuals = []
             for constant, (_, look) in zip(c, self.terms, strict=True):
-                look.take(own, axis=0, out=gathered, mode="clip")  # without a mode NumPy works on a copy of `out`
+                look.take(own, axis=0, out=gathered, mode="clip")  # without a mode NumPy copies `out`
                 residual = _dots(gathered, theta)
                 np.subtract(constant[t], residual, out=residual)
                 residual *= gain[t]
@@ -394,5 +394,5 @@ class _DenseWalk:
 
 
 def _dots(x: Floats, y: Floats) -> Floats:
-    """Dot products of rows; `np.vecdot` is the fastest, where there is one."""
+    """Return the dot products of rows; `np.vecdot` is the fastest way, where NumPy has it."""
     return np.vecdot(x, y) if hasattr(np, "vecdot") else np.asarray(np.einsum("bp,bp->b", x, y))

@@ -1,11 +1,11 @@
 """Checkpoints: dataclasses of arrays and plain values in one versioned file, without pickle.
 
-The file is a NumPy archive, not compressed. Its member ``header`` is JSON: the format's name and version, then the tree
+The file is an uncompressed NumPy archive. Its member ``header`` is JSON: the format's name and version, then the tree
 of objects, with arrays replaced by the names of their members. Its member ``digest`` is a checksum of all others.
 
-A file is not believed. Damage changes the checksum. Nor does a checksum that is right make a state right: only the
-classes that the reader names are ever built, with exactly their fields, each of the type of its annotation; then the
-checks run that the class itself has, `__post_init__` and `verify` (see `invariants.py`).
+A file is not trusted. The checksum detects damage, but a valid checksum does not make a state valid: only classes that
+the reader lists are built, with exactly their fields, each of the type of its annotation. Then the checks of the class
+itself run, `__post_init__` and `verify` (see `inferl.data.invariants`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["fits", "read_checkpoint", "refused", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
 VERSION = 6
-DEEPEST = 32  # objects inside each other
+DEEPEST = 32  # levels of nested objects
 
 Array = np.ndarray[Any, Any]
 _READERS = {
@@ -55,7 +55,7 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     arrays["digest"] = _digest(arrays)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    # With the rights of any new file, and never through a link that somebody has put there.
+    # With the default permissions of a new file; O_EXCL does not follow a link that is already there.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -69,7 +69,7 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
 
 
 def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind: Any = Any) -> Any:
-    """Read what `write_checkpoint` wrote; `classes` are those it may contain, `kind` is the type of the whole."""
+    """Read a checkpoint; `classes` are those it may contain, `kind` is the type of the whole content."""
     known = {cls.__name__: cls for cls in classes}
     content = Path(path).read_bytes()
     with refused(path):
@@ -90,7 +90,7 @@ def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind:
 
 @contextmanager
 def refused(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever goes wrong while a file is read is the fault of the file, and is said of it."""
+    """Turn any error while a file is read into one that names the file."""
     try:
         yield
     except (CheckpointVersionError, CheckpointMismatchError, MemoryError):
@@ -105,7 +105,7 @@ def refused(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _members(content: bytes) -> dict[str, Array]:
-    """Read all arrays of an archive; sizes are believed as far as there are bytes."""
+    """Read all arrays of an archive; their sizes may not add up to more than the file has."""
     left = len(content)
     arrays: dict[str, Array] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -120,7 +120,7 @@ def _members(content: bytes) -> dict[str, Array]:
 
 
 def _array(name: str, content: bytes) -> Array:
-    """Read one array, without the code of NumPy that trusts its header."""
+    """Read one array; the header is verified before memory is allocated, which NumPy does not do."""
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise CheckpointCorruptError(f"{name} is no array")
@@ -129,7 +129,7 @@ def _array(name: str, content: bytes) -> Array:
     whole = all(type(size) is int and size >= 0 for size in shape)
     if not whole or dtype.kind not in "biuf" or prod(shape) * dtype.itemsize != len(content) - start:
         raise CheckpointCorruptError(f"{name} cannot have shape {shape} and type {dtype}")
-    # A copy: arrays that come back can be worked on, and lie where the processor wants them.
+    # A copy, which is writable and aligned.
     array: Array = np.ndarray(shape, dtype, content, start, order="F" if by_columns else "C").copy(order="A")
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
         raise CheckpointCorruptError(f"{name} holds truth values that are neither true nor false")
@@ -137,7 +137,7 @@ def _array(name: str, content: bytes) -> Array:
 
 
 def _digest(arrays: Mapping[str, Array]) -> Array:
-    """Sum up names, types, shapes and bytes."""
+    """Return a checksum of names, types, shapes and bytes."""
     digest = hashlib.blake2b(digest_size=32)
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
@@ -160,7 +160,7 @@ def _check_version(path: str | os.PathLike[str], version: int) -> None:
 
 
 def _check_root(path: str | os.PathLike[str], tree: Any, kind: Any) -> None:
-    """Tell files of one kind from those of another by what they hold."""
+    """Refuse a valid checkpoint of another kind, with a hint how to read it."""
     held = tree.get("class") if isinstance(tree, dict) else None
     if kind is not Any and held != kind.__name__ and held in _READERS:
         raise CheckpointMismatchError(f"{path} is a checkpoint of {_READERS[held]}")
@@ -176,7 +176,7 @@ def _encoded(value: Any, arrays: dict[str, Array], depth: int = 0) -> Any:
         arrays[name] = value
         return {"array": name}
     if depth == DEEPEST:
-        raise CheckpointError(f"objects inside each other, {depth} deep, cannot be stored")
+        raise CheckpointError(f"objects nested {depth} levels deep cannot be stored")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": {key: _encoded(item, arrays, depth + 1) for key, item in value.items()}}
     if isinstance(value, tuple):
@@ -184,18 +184,19 @@ def _encoded(value: Any, arrays: dict[str, Array], depth: int = 0) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         members = {f.name: _encoded(getattr(value, f.name), arrays, depth + 1) for f in fields(value)}
         return {"class": type(value).__name__, "fields": members}
-    what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
     raise CheckpointError(
-        f"a {what} cannot be stored; keep functions out of what is saved and hand them in when loading"
+        f"{what} cannot be stored; a checkpoint holds numbers, strings, numeric arrays, tuples, dicts with strings as "
+        "keys, and dataclasses"
     )
 
 
 def _decoded(tree: Any, arrays: dict[str, Array], known: Mapping[str, type], depth: int = 0) -> Any:
-    """Build what a node of the header describes; each array belongs to one place."""
+    """Build the object that a node of the header describes; each array is used once."""
     if tree is None or isinstance(tree, bool | int | float | str):
         return tree
     if depth > DEEPEST:
-        raise CheckpointCorruptError(f"objects are inside each other, more than {DEEPEST} deep")
+        raise CheckpointCorruptError(f"objects are nested more than {DEEPEST} levels deep")
     match tree:
         case {"array": str(name), **rest} if not rest:
             return arrays.pop(name)
@@ -210,18 +211,18 @@ def _decoded(tree: Any, arrays: dict[str, Array], known: Mapping[str, type], dep
                     "another package, import that first; pass an algorithm of yours to load(path, algorithm)"
                 )
             return _built(known[name], {key: _decoded(item, arrays, known, depth + 1) for key, item in members.items()})
-    raise CheckpointCorruptError(f"{str(tree)[:60]} is no object")
+    raise CheckpointCorruptError(f"{str(tree)[:60]} does not describe an object")
 
 
 # Objects.
 
 
 def _built(cls: Any, members: dict[str, Any]) -> Any:
-    """Build an object as it was, of members that it can have."""
+    """Build an object from its members, and verify it."""
     kinds = _kinds(cls)
     if members.keys() != kinds.keys():
         names = ", ".join(sorted(members.keys() ^ kinds.keys()))
-        raise CheckpointCorruptError(f"{cls.__name__} has fields too many or too few: {names}")
+        raise CheckpointCorruptError(f"{cls.__name__} has missing or unknown fields: {names}")
     new = object.__new__(cls)
     for name, value in members.items():
         if not fits(value, kinds[name]):
@@ -234,7 +235,7 @@ def _built(cls: Any, members: dict[str, Any]) -> Any:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Say whether a value is of the type that an annotation names; whole numbers are floats too, and have 64 bits.
+    """Return whether a value has the type of an annotation; integers also count as floats, and have 64 bits.
 
     >>> fits((1, None), tuple[float, int | None]), fits(True, int), fits(np.zeros(2), np.ndarray)
     (True, False, True)
@@ -267,7 +268,7 @@ def fits(value: Any, kind: Any) -> bool:
 
 @cache
 def _kinds(cls: Any) -> dict[str, Any]:
-    """Types of the fields; a class inside a function, as a user may have, can use names that are not found."""
+    """Return the types of the fields, or Any: the annotations of a class inside a function may not be resolvable."""
     names = [f.name for f in fields(cls)]
     try:
         hints = get_type_hints(cls)

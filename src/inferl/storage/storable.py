@@ -1,7 +1,6 @@
-"""Storable: the classes that a checkpoint may contain, and how they go together.
+"""Storable: the classes that a checkpoint may contain, and the consistency of a loaded state.
 
-Each class says what holds of it alone (`verify`). Here is what holds between them: a state must be one that its
-algorithm and its method can have left.
+Each class verifies its own fields (`verify`). This module verifies that a state fits its algorithm and its method.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["storable", "verify_together"]
 
-LONGEST_ROW = 2**24  # of features; more, a file may claim, but nobody has
+LONGEST_ROW = 2**24  # features; a file that claims more is not genuine
 
 SHARED: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
@@ -37,9 +36,9 @@ SHARED: tuple[type, ...] = (
 
 
 def storable() -> tuple[type, ...]:
-    """Return the classes that a checkpoint may contain: what all evaluators share, and those of every method.
+    """Return the classes that a checkpoint may contain: those that all evaluators share, and those of every method.
 
-    A file names them by their names alone, so two with one name are refused.
+    A file identifies classes by name, so two classes of the same name are refused.
     """
     found: dict[str, type] = {}
     for cls in (*SHARED, *(one for method in registered() for one in (method, *method.stores))):
@@ -53,65 +52,65 @@ def storable() -> tuple[type, ...]:
 
 
 def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState) -> None:
-    """Refuse a state that this algorithm and this method cannot have left.
+    """Refuse a state that does not fit this algorithm and this method.
 
-    What an algorithm makes of a step, and keeps for the next, is what it makes of one step of zeros: the same types,
-    the same lengths. So no algorithm has to say it twice.
+    The algorithm processes one step of zeros. Its increments, and what it carries to the next step, have the types and
+    lengths that the state must have. So an algorithm need not declare them.
     """
     method.verify_state(algorithm, state.method)
     n, pending = state.streams.n, state.pending
-    demand((n == 0) == (state.tabular is None), f"{n} transitions have features of an unknown kind")
+    demand((n == 0) == (state.tabular is None), f"there are {n} transitions, but tabular is {state.tabular}")
     if state.tabular is None:
-        demand(not state.carry and pending is None, "something was kept of no transitions")
+        demand(not state.carry and pending is None, "rows are kept, but there were no transitions")
         return
     step = _zeros(algorithm, state)
     algorithm.check(step)
     _, steps = Streams().place(step)
     increments, _, carry = algorithm.increments(steps, {})
     if pending is not None:
-        demand(0 < len(pending) < TILE, f"{len(pending)} rows wait for a tile of {TILE}")
+        demand(0 < len(pending) < TILE, f"{len(pending)} rows are pending, in tiles of {TILE}")
         algorithm.check(pending.data)
-        demand(alike(pending, steps), "rows wait that are not like those of the algorithm")
+        demand(alike(pending, steps), "the pending rows do not fit the algorithm")
         last = np.arange(n - len(pending) + 1, n + 1)
-        demand(np.array_equal(pending.clock.step, last), "the rows that wait are not the last ones")
-    demand(_alike_carry(state.carry, carry), f"{algorithm} keeps nothing like that")
+        demand(np.array_equal(pending.clock.step, last), "the pending rows are not the last ones")
+    demand(_alike_carry(state.carry, carry), f"the values carried between steps do not fit {algorithm}")
     for kept in state.carry.values():
         if isinstance(kept, Steps):
             algorithm.check(kept.data)
     method.verify_rows(algorithm, state.method, increments)
     most = len(state.streams)
     for clock in _found(Clock, state):
-        demand(int(clock.slot.max(initial=-1)) < most, f"a row belongs to none of {most} streams")
+        demand(int(clock.slot.max(initial=-1)) < most, f"a row belongs to none of the {most} streams")
     arrays = [state.episodes.open[0], *(x for x in state.carry.values() if isinstance(x, np.ndarray))]
-    demand(all(len(x) <= most for x in arrays), f"something is kept for more than {most} streams")
+    demand(all(len(x) <= most for x in arrays), f"arrays have more than {most} streams")
 
 
 def _zeros(algorithm: Algorithm, state: EvaluatorState) -> Transitions | Increments:
-    """Make one step, of the kind that was seen."""
+    """Return one step of zeros, of the kind that was seen."""
     p, m = algorithm.n_parameters, len(state.ratios.total)
     if isinstance(state.pending, Steps) and isinstance(state.pending.data, Transitions) and state.ratios.n == 0:
-        m = state.pending.data.ratios.shape[-1]  # nothing but these rows has been seen yet
-    demand(len(state.episodes.open) == len(state.ratios.total), "there are as many ratios as there are policies")
+        m = state.pending.data.ratios.shape[-1]  # only pending rows so far
+    demand(len(state.episodes.open) == len(state.ratios.total), "the numbers of ratios and of policies differ")
     if state.ratios_ndim == 0:
-        theirs = _found(Increments, state)  # increments of a user may have any number of terms, dense or sparse
+        theirs = _found(Increments, state)  # a user's increments have any number of terms, dense or sparse
         one = np.zeros((1, 1, p))
         return theirs[0][:1] if theirs else Increments(one, one, one[0, :, :1], one[0, 0], one[0, :, 0])
     demand(
         state.tabular is True or algorithm.n_features <= LONGEST_ROW,
-        f"no row of features is as long as {algorithm} says",
+        f"{algorithm} has more than {LONGEST_ROW} features",
     )
     features = np.zeros(1, np.int64) if state.tabular else np.zeros((1, algorithm.n_features))
     return Transitions(features, [0.0], features, 0.0, np.ones((1, m) if state.ratios_ndim == 2 else 1))
 
 
 def _alike_carry(one: Carry, other: Carry) -> bool:
-    """Say whether an algorithm can have kept this; before its first tile it keeps nothing."""
+    """Return whether two carries have the same keys, types and lengths; before the first tile a carry is empty."""
     finite = all(np.isfinite(x).all() for x in one.values() if isinstance(x, np.ndarray))
     return not one or (finite and one.keys() == other.keys() and all(alike(one[k], other[k]) for k in one))
 
 
 def _found(kind: type, of: Any) -> list[Any]:
-    """Find all objects of a kind in an object."""
+    """Return all objects of a type inside an object."""
     if isinstance(of, kind):
         return [of]
     inside: list[Any] = list(of.values()) if isinstance(of, dict) else list(of) if isinstance(of, tuple) else []
