@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from inferl import engine
 from inferl.algorithms import AverageReward, Stack
 from inferl.comparison import welch
 from inferl.data.arrays import Floats, Integers
@@ -125,8 +124,11 @@ class Run:
     facts: dict[str, str] = field(default_factory=dict)
     readings: tuple[Reading, ...] = ()
     complete: bool = False
-    provenance: dict[str, str] = field(default_factory=lambda: provenance())
+    provenance: dict[str, str] = field(default_factory=dict)  # filled in if not given
     before: SavedRun | None = None
+
+    def __post_init__(self) -> None:
+        self.provenance = self.provenance or provenance(self.evaluator.backend.name)
 
     def take(self, chunk: Any, source: Source | None = None) -> None:
         """Update the evaluator with a chunk, note the position of its source, and add a reading if one is due."""
@@ -268,10 +270,10 @@ def _stored(start: Any) -> ObservedStart | None:
         return None
 
 
-def provenance() -> dict[str, str]:
+def provenance(backend: str) -> dict[str, str]:
     """Return the time, and the versions of all software that matters.
 
-    >>> list(provenance())
+    >>> list(provenance("native"))
     ['begun', 'inferl', 'kernel', 'python', 'numpy', 'system']
     """
     from importlib.metadata import version
@@ -279,7 +281,7 @@ def provenance() -> dict[str, str]:
     return {
         "begun": datetime.now(UTC).isoformat(" ", "seconds"),
         "inferl": version("inferl"),
-        "kernel": engine.active().name,
+        "kernel": backend,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
