@@ -201,6 +201,8 @@ def test_clipped_ratios_are_counted() -> None:
     assert joined(source).ratios.tolist() == [0.5, 2.0, 2.0, 2.0]
     assert source.clipped == 2
     assert source.describe()["ratios clipped"] == "2 at 2, which biases the estimate"
+    with pytest.raises(CheckpointMismatchError, match="has 2 clipped ratios, and this log clips none"):
+        ratios(w=[0.5, 3.0, 2.0, 7.0]).resume(source.position)
 
 
 def test_several_target_policies() -> None:

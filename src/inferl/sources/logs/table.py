@@ -231,6 +231,11 @@ class Table:
         Standard input must be piped in again from its beginning.
         """
         progress: _Progress = from_plain(_Progress, position)
+        if progress.clipped and self.clip is None:
+            raise CheckpointMismatchError(
+                f"{self.name}: the position to resume from has {progress.clipped} clipped ratios, and this log clips "
+                "none; give the same clip, or evaluate the log from the beginning"
+            )
         waiting = progress.pairing.waiting
         if progress.starts.number == 0 and (waiting is None or waiting.features.ndim == 1):
             progress.dimension = 0  # no array confirms the number, and a wrong one could ask for any amount of memory
