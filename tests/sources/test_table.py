@@ -108,6 +108,14 @@ def test_standard_input(form: str, tmp_path: Path) -> None:
     assert done.stdout == "5 6 standard input\n", done.stderr
 
 
+def test_what_can_be_read_twice(tmp_path: Path) -> None:
+    frame = pa.table(LOG)
+    assert table(frame, features="state").rereadable
+    assert table(write_parquet(frame, tmp_path / "log"), features="state").rereadable
+    for once in ("-", frame.to_reader(), iter([frame])):
+        assert not table(once, features="state").rereadable
+
+
 # Names.
 
 

@@ -18,7 +18,7 @@ from inferl.errors import DataError, InferlError, MissingExtraError, SettingErro
 from inferl.sources.logs.lines import CSVLog, JSONLog
 from inferl.sources.logs.pieces import ColumnPiece, Piece
 
-__all__ = ["Log", "damage", "import_pyarrow", "log_name", "open_log"]
+__all__ = ["Log", "damage", "import_pyarrow", "log_name", "open_log", "rereadable"]
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 READ = 1 << 20  # bytes at a time
@@ -51,6 +51,17 @@ def log_name(source: Any) -> str:
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else str(source)
     return f"the {type(source).__module__.partition('.')[0]} {type(source).__name__}"
+
+
+def rereadable(source: Any) -> bool:
+    """Return whether a log can be read more than once: a pipe, an iterator or a stream of batches cannot.
+
+    >>> rereadable("-"), rereadable(iter([])), rereadable("log.csv")
+    (False, False, True)
+    """
+    if isinstance(source, str | os.PathLike):
+        return source != "-" and not Path(source).is_fifo()
+    return not hasattr(source, "__next__") and type(source).__name__ not in ("RecordBatchReader", "Scanner")
 
 
 @contextmanager

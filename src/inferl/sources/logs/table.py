@@ -24,7 +24,7 @@ from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.pairing import Paired, Pairing
 from inferl.sources.logs.pieces import Piece
 from inferl.sources.logs.ratios import Law, RatioReader, TargetPolicy, as_policy
-from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log
+from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log, rereadable
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
@@ -245,9 +245,9 @@ class Table:
     def open_end(self) -> dict[str, Any] | None:
         """The position before the end of the log was taken for the end of its last episodes; None until it is reached.
 
-        If rows are appended to the log, `resume` reads them from here. None for standard input, which cannot grow.
+        If rows are appended to the log, `resume` reads them from here. None for a log that cannot be read again.
         """
-        if len(self._now) < 2 or self.source == "-":
+        if len(self._now) < 2 or not self.rereadable:
             return None
         plain: dict[str, Any] = as_plain(self._now[1])
         return plain
@@ -275,6 +275,11 @@ class Table:
     def name(self) -> str:
         """The path, or the kind of the data frame."""
         return log_name(self.source)
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the log can be read more than once: a pipe, an iterator or a stream of batches cannot."""
+        return rereadable(self.source)
 
     @property
     def dimension(self) -> int:
