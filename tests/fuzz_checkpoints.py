@@ -139,7 +139,7 @@ def _log_of_states() -> Source:
 
     rng = np.random.default_rng(0)
     columns = {"s": rng.integers(5, size=300), "reward": rng.normal(size=300), "terminated": rng.random(300) < 0.1}
-    return log_table(pa.table(columns), features="s", n_states=5, batch=100)
+    return log_table(pa.table(columns), state="s", n_states=5, batch=100)
 
 
 def _interleaved_log() -> Source:

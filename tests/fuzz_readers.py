@@ -115,7 +115,7 @@ def _frame(rng: Generator) -> tuple[pa.Table, dict[str, Any]]:
             columns[name] = SORTS[sort](rng, n)
     order = list(rng.permutation(list(columns)))
     roles: dict[str, Any] = {
-        "features": ["x"] if shape == "numbers" else "x",
+        "state" if shape == "state" else "features": ["x"] if shape == "numbers" else "x",
         "next_features": ["y"] if shape == "numbers" else "y",
     }
     roles |= {"episode": "e" if rng.random() < 0.4 else None, "order": "t" if rng.random() < 0.4 else None}
@@ -352,7 +352,7 @@ def _theirs(path: Path, one: Input) -> Read:
     read["ratios"] = _numbers(frame["w"]) if roles["ratio"] else np.ones(len(frame))
     for name, column in (("features", "x"), ("next_features", "y")):
         values = frame[column][~ends] if name == "next_features" else frame[column]
-        if isinstance(roles["features"], str) and roles["n_states"] is None:
+        if isinstance(roles.get("features"), str):
             read[name] = _vectors(values)
         else:
             read[name] = _numbers(values)

@@ -46,7 +46,7 @@ def walk(n: int, seed: int, bonus: float = 0.0) -> pa.Table:
 
 
 def followed(frame: pa.Table, method: Any = None, target: Any = "start", **options: Any) -> Run:
-    log = table(frame, features="s", n_states=5, batch=100, **options)
+    log = table(frame, state="s", n_states=5, batch=100, **options)
     algorithm: Any = inferl.TD(5)
     if not isinstance(options.get("ratio", ""), str):
         algorithm = inferl.Stack(algorithm, algorithm)
@@ -83,7 +83,7 @@ def test_a_run_comes_back(method: Any, tmp_path: Path) -> None:
 def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     frame = walk(1000, 0)
     whole = followed(frame)
-    log = table(frame, features="s", n_states=5, batch=100)
+    log = table(frame, state="s", n_states=5, batch=100)
     run = Run(Evaluator(inferl.TD(5)))
     for chunk in log:
         run.take(chunk, log)
@@ -91,7 +91,7 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
         if run.evaluator.n > 400:
             break
     again = Run.load(tmp_path / "walk.run")
-    rest = table(frame, features="s", n_states=5, batch=100).resume(again.position)
+    rest = table(frame, state="s", n_states=5, batch=100).resume(again.position)
     for chunk in rest:
         again.take(chunk, rest)
     again.save(tmp_path / "again.run")

@@ -71,7 +71,7 @@ def measure_log(rows: int) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write_log(path, rows)
-        options = ["--features", "state", "--n-states", str(STATES), "--episode", "patient", "--order", "hour"]
+        options = ["--state", "state", "--n-states", str(STATES), "--episode", "patient", "--order", "hour"]
         ratios = ["--behaviour-probability", "p", "--target-probability", "q", "--json"]
         begin = perf_counter()
         done = subprocess.run(

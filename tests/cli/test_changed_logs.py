@@ -23,7 +23,7 @@ runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
 
 N = 800
 READ = 499  # row 500 is bad: the run stops before it
-OPTIONS = ["--features", "s", "--n-states", "3", "--ratio", "a,b", "--episode", "e"]
+OPTIONS = ["--state", "s", "--n-states", "3", "--ratio", "a,b", "--episode", "e"]
 
 
 def log(seed: int = 0, n: int = N, **spoiled: Any) -> pa.Table:
@@ -234,7 +234,7 @@ def test_a_complete_run_goes_on_with_rows_that_were_appended(
 ) -> None:
     """The end of the log, wherever it lies in an episode, is no end once rows have been appended."""
     path, run_file, straight = tmp_path / f"log{suffix}", tmp_path / "a.run", tmp_path / "b.run"
-    roles = ["--features", "s", "--n-states", "3", "--episode", "e", *options.split()]
+    roles = ["--state", "s", "--n-states", "3", "--episode", "e", *options.split()]
     roles += ["--terminated", "none"] if options else []
     whole = log()
     for n in (first, first, N):

@@ -27,7 +27,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
         frame = pa.table({"s": rng.integers(2, size=1000), "reward": rng.normal(size=1000) + i})
         parquet.write_table(frame, tmp_path / f"{i}.parquet")
         paths.append(str(tmp_path / f"{i}.run"))
-        options = ["--features", "s", "--n-states", "2", "--discount", "0.9", "--checkpoint", paths[-1]]
+        options = ["--state", "s", "--n-states", "2", "--discount", "0.9", "--checkpoint", paths[-1]]
         assert runner.invoke(app, ["evaluate", str(tmp_path / f"{i}.parquet"), *options]).exit_code == 0
     return paths[0], paths[1]
 
@@ -74,6 +74,6 @@ def test_runs_that_are_not_independent_are_refused(runs: tuple[str, str], tmp_pa
 def test_checks_that_failed_are_told(tmp_path: Path, runs: tuple[str, str]) -> None:
     parquet.write_table(pa.table({"s": [0, 1] * 6, "reward": [1.0, 2.0] * 6}), tmp_path / "few.parquet")
     few = str(tmp_path / "few.run")
-    options = ["--features", "s", "--n-states", "2", "--checkpoint", few]
+    options = ["--state", "s", "--n-states", "2", "--checkpoint", few]
     assert runner.invoke(app, ["evaluate", str(tmp_path / "few.parquet"), *options]).exit_code == 0
     assert "note: second: length" in compare(runs[0], few).stdout

@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-SMALL = ["--features", "s", "--n-states", "3"]
+SMALL = ["--state", "s", "--n-states", "3"]
 
 
 def evaluate(*options: str | Path, code: int = 0) -> Any:
@@ -54,7 +54,7 @@ def last_line(result: Any) -> dict[str, Any]:
 
 
 def by_hand(path: Path, **options: Any) -> Any:
-    source = table(path, features="s", n_states=3, **options)
+    source = table(path, state="s", n_states=3, **options)
     return inferl.Evaluator(inferl.DoublyRobust(3)).update(source).interval(source.start(), 0.9)
 
 
@@ -97,7 +97,7 @@ def test_a_batch_has_readings_inside(tmp_path: Path) -> None:
     assert all(later == math.ceil(1.25 * earlier) for earlier, later in pairwise(ns))
     readings = Run.load(run).readings
     assert [reading.n for reading in readings] == [*ns, 2999]
-    begin = inferl.Evaluator(inferl.TD(3)).update(next(iter(table(path, features="s", n_states=3)))[: ns[5]])
+    begin = inferl.Evaluator(inferl.TD(3)).update(next(iter(table(path, state="s", n_states=3)))[: ns[5]])
     assert readings[5].estimate[0] == begin.estimate(Run.load(run).start)
 
 
@@ -159,7 +159,7 @@ def test_several_policies_at_once(log: Path) -> None:
 
 def test_what_is_asked_of_the_starts(log: Path) -> None:
     """The value, what the features alone say, and three rivals; each says what it is about."""
-    source = table(log, features="s", n_states=3, ratio="a")
+    source = table(log, state="s", n_states=3, ratio="a")
     data = inferl.Transitions.join(list(source))
     evaluator = inferl.Evaluator(inferl.DoublyRobust(3)).update(data)
     options = [str(log), *SMALL, "--ratio", "a", "--json", "--estimator"]
@@ -173,9 +173,7 @@ def test_what_is_asked_of_the_starts(log: Path) -> None:
         assert found["estimate"] == pytest.approx(expected.estimate), name
         assert found["estimand"] == expected.estimand
     plain = last_line(evaluate(log, *SMALL, "--json", "--estimator", "monte-carlo"))["interval"]
-    assert plain["estimate"] == pytest.approx(
-        inferl.baselines.monte_carlo(table(log, features="s", n_states=3)).estimate
-    )
+    assert plain["estimate"] == pytest.approx(inferl.baselines.monte_carlo(table(log, state="s", n_states=3)).estimate)
     assert "leave --target out" in evaluate(log, *SMALL, "--estimator", "fitted", "--target", "1", code=2).stderr
     text = evaluate(log, *SMALL, "--estimator", "monte-carlo").stdout
     assert "estimand" in text
@@ -190,7 +188,7 @@ def test_options_that_would_be_ignored_are_refused(log: Path) -> None:
 
 def test_the_average_of_all_steps(log: Path) -> None:
     found = last_line(evaluate(log, *SMALL, "--estimator", "average", "--json"))
-    data = inferl.Transitions.join(list(table(log, features="s", n_states=3)))
+    data = inferl.Transitions.join(list(table(log, state="s", n_states=3)))
     assert found["interval"]["estimate"] == pytest.approx(data.rewards.mean())
     assert found["interval"]["estimand"] == "the average reward per step"
     assert found["facts"]["for"] == "all steps"
@@ -202,7 +200,7 @@ def test_the_average_of_all_steps(log: Path) -> None:
 
 def test_visits_to_a_state_are_starts(log: Path) -> None:
     found = last_line(evaluate(log, *SMALL, "--start", "0", "--json"))["interval"]
-    data = inferl.Transitions.join(list(table(log, features="s", n_states=3)))
+    data = inferl.Transitions.join(list(table(log, state="s", n_states=3)))
     expected = inferl.Evaluator(inferl.DoublyRobust(3, start=0)).update(data).interval()
     assert found["estimate"] == expected.estimate
     assert found["estimand"] == "the value at the given start state"

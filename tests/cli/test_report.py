@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns |= {"w": rng.choice([0.5, 1.5], size=n), "v": rng.choice([0.0, 2.0], size=n), "wild": rng.pareto(1.1, n)}
     parquet.write_table(pa.table(columns), folder / "log.parquet")
     log = str(folder / "log.parquet")
-    table = ("--features", "s", "--n-states", "3", "--discount", "0.9")
+    table = ("--state", "s", "--n-states", "3", "--discount", "0.9")
     invoke("evaluate", log, *table, "--checkpoint", str(folder / "plain.run"))
     invoke("evaluate", log, *table, "--ratio", "w,v", "--checkpoint", str(folder / "two.run"))
     options = ("--features", "one,", "--reward", "slow", "--ratio", "wild", "--discount", "0.5")
@@ -178,7 +178,7 @@ def test_names_are_escaped(folder: Path, tmp_path: Path) -> None:
 def test_a_run_that_has_hardly_begun_has_a_page_too(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"s": [0, 1, 0], "reward": [1.0, 0.0, 1.0]}), tmp_path / "log.parquet")
     run = str(tmp_path / "short.run")
-    invoke("evaluate", str(tmp_path / "log.parquet"), "--features", "s", "--n-states", "2", "--checkpoint", run)
+    invoke("evaluate", str(tmp_path / "log.parquet"), "--state", "s", "--n-states", "2", "--checkpoint", run)
     invoke("report", run)
     page = tree((tmp_path / "short.html").read_text())  # beside the run
     assert answers(page)[0].endswith("[-inf, inf] 95% pointwise, 2 transitions")

@@ -47,7 +47,7 @@ def off_policy_log(n: int, path: Path, row_group_size: int = 10_000) -> tuple[li
     return options.split(), float(value)
 
 
-SMALL = ["--features", "s", "--n-states", "3"]
+SMALL = ["--state", "s", "--n-states", "3"]
 
 
 def evaluate(*options: str | Path, code: int = 0) -> Any:

@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_log_is_read_until_the_interval_is_narrow(log: Path, tmp_path: Path) -> None:
-    options = ["evaluate", str(log), "--features", "s", "--n-states", "3", "--discount", "0.5"]
+    options = ["evaluate", str(log), "--state", "s", "--n-states", "3", "--discount", "0.5"]
     run_file = str(tmp_path / "narrow.run")
     result = runner.invoke(app, [*options, "--until-width", "0.2", "--json", "--checkpoint", run_file])
     assert result.exit_code == 0, result.output
@@ -42,7 +42,7 @@ def test_a_log_is_read_until_the_interval_is_narrow(log: Path, tmp_path: Path) -
 
 
 def test_a_lower_bound_stops_too_and_what_is_never_known_does_not(log: Path) -> None:
-    options = ["evaluate", str(log), "--features", "s", "--n-states", "3", "--discount", "0.5", "--json"]
+    options = ["evaluate", str(log), "--state", "s", "--n-states", "3", "--discount", "0.5", "--json"]
     known = runner.invoke(app, [*options, "--until-lower", "1.5"])
     assert json.loads(known.stdout.splitlines()[-1])["interval"]["lower"] > 1.5
     never = runner.invoke(app, [*options, "--until-lower", "2.5"])
@@ -58,7 +58,7 @@ def test_a_rollout_stops(tmp_path: Path) -> None:
 
 
 def test_another_kind_cannot_stop_a_run(log: Path) -> None:
-    options = ["evaluate", str(log), "--features", "s", "--n-states", "3", "--kind", "normal", "--until-width", "1"]
+    options = ["evaluate", str(log), "--state", "s", "--n-states", "3", "--kind", "normal", "--until-width", "1"]
     result = runner.invoke(app, options)
     assert result.exit_code == 2
     assert "leave --kind normal out" in result.stderr

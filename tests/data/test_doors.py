@@ -120,9 +120,7 @@ def test_starts_that_a_log_will_show_are_a_target() -> None:
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame({"s": rng.integers(2, size=4000), "reward": rng.random(4000), "id": np.arange(4000) // 4})
-    log = inferl.sources.table(
-        frame, features="s", n_states=2, episode="id", discount=0.9, episodes_end=True, batch=500
-    )
+    log = inferl.sources.table(frame, state="s", n_states=2, episode="id", discount=0.9, episodes_end=True, batch=500)
     evaluator = inferl.Evaluator(inferl.TD(2))
     for _ in evaluator.until(log, log.start(), width=0.5):
         pass

@@ -100,6 +100,6 @@ def test_in_the_shell(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rewards = ar(640, 3).rewards
     log.write_text("state,reward\n" + "".join(f"0,{reward}\n" for reward in rewards.tolist()))
-    columns = ("--features", "state", "--n-states", "1", "--reward", "reward", "--discount", "0.9", "--target", "0")
+    columns = ("--state", "state", "--n-states", "1", "--reward", "reward", "--discount", "0.9", "--target", "0")
     assert "BatchMeans()" in in_the_shell("evaluate", str(log), *columns, "--method", "batch-means")
     assert "batch-means" in in_the_shell("evaluate", "--help")

@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     rng = np.random.default_rng(0)
     columns = {"s": rng.integers(3, size=5000), "reward": rng.normal(size=5000), "w": rng.choice([0.5, 1.5], size=5000)}
     parquet.write_table(pa.table(columns), folder / "log.parquet")
-    options = ["--features", "s", "--n-states", "3", "--discount", "0.9"]
+    options = ["--state", "s", "--n-states", "3", "--discount", "0.9"]
     runs = {"a long name for a run without ratios": [], "off-policy": ["--ratio", "w"]}
     for name, more in runs.items():
         command = ["evaluate", str(folder / "log.parquet"), *options, *more]

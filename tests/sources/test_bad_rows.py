@@ -75,12 +75,12 @@ VALUES = [
     ({"v": [1.0, float("inf")]}, {"features": "v"}, r"column 'v': \[1.0, inf\] has entries that are not finite"),
     (
         {"s": 3},
-        {"features": "s", "n_states": 3},
+        {"state": "s", "n_states": 3},
         "column 's': 3 is no state of the table of 3; states are 0 to 2; enlarge",
     ),
-    ({"s": -1}, {"features": "s", "n_states": 3}, "column 's': -1 is no state"),
-    ({"s": None}, {"features": "s", "n_states": 3}, "column 's': null is no state"),
-    ({"x": 0.5}, {"features": "x", "n_states": 9}, "column 'x': 0.5 is no state"),
+    ({"s": -1}, {"state": "s", "n_states": 3}, "column 's': -1 is no state"),
+    ({"s": None}, {"state": "s", "n_states": 3}, "column 's': null is no state"),
+    ({"x": 0.5}, {"state": "x", "n_states": 9}, "column 'x': 0.5 is no state"),
     ({"terminated": None}, {}, "column 'terminated': null is neither true nor false; write 0 or 1"),
     ({"zero": 2.0}, {"truncated": "zero"}, "column 'zero': 2.0 is neither true nor false"),
     ({"t": None}, {}, "column 't': null is not a finite number"),
@@ -308,7 +308,7 @@ def test_a_label_that_cannot_be_read_is_never_skipped_among_several_episodes() -
 
 def test_a_target_policy_that_gives_no_probability() -> None:
     frame = pa.table({"s": [0, 1], "reward": [0.0, 0.0], "action": [0, 5], "p": [0.5, 0.5]})
-    options: dict[str, Any] = {"features": "s", "n_states": 2, "behaviour_probability": "p"}
+    options: dict[str, Any] = {"state": "s", "n_states": 2, "behaviour_probability": "p"}
     with pytest.raises(DataError, match="row 2, column 'action': 5 is no action of the target policy, which has 2"):
         list(table(frame, **options, target_probability=[[0.5, 0.5]] * 2))
     with pytest.raises(DataError, match=r"row 1, column 'action': 2.0 is no probability, and the target policy"):
@@ -319,7 +319,7 @@ def test_a_target_policy_that_gives_no_probability() -> None:
 
 
 def test_an_evaluator_keeps_what_came_before_and_goes_on_after_the_repair() -> None:
-    options: dict[str, Any] = {"features": "s", "n_states": 3, "episode": "who", "order": "t", "batch": 3}
+    options: dict[str, Any] = {"state": "s", "n_states": 3, "episode": "who", "order": "t", "batch": 3}
     evaluator = inferl.Evaluator(inferl.TD(3))
     source = table(log(reward=None), **options)
     with pytest.raises(DataError):

@@ -81,12 +81,12 @@ SOURCES: dict[str, Callable[[], Source]] = {
     **{f"vector environment, {mode}": partial(lakes, mode) for mode in ("NEXT_STEP", "SAME_STEP", "DISABLED")},
     "dataset": lambda: minari(Dataset(), batch=6),
     "dataset, vectors": lambda: minari(Dataset(), LINE, batch=1),
-    "log, states": lambda: table(small_log(200), features="s", n_states=3, batch=70),
-    "log, whole": lambda: table(small_log(200), features="s", n_states=3),
+    "log, states": lambda: table(small_log(200), state="s", n_states=3, batch=70),
+    "log, whole": lambda: table(small_log(200), state="s", n_states=3),
     "log, bad rows": lambda: table(
-        small_log(200, reward=(30, None), s=(150, 9)), features="s", n_states=3, skip_bad=2, batch=70
+        small_log(200, reward=(30, None), s=(150, 9)), state="s", n_states=3, skip_bad=2, batch=70
     ),
-    "log, without episodes": lambda: table(small_log(200), features="s", n_states=3, terminated=None, batch=70),
+    "log, without episodes": lambda: table(small_log(200), state="s", n_states=3, terminated=None, batch=70),
     "log, interleaved": lambda: interleaved(batch=13),
     "log, interleaved episodes that end": lambda: interleaved(batch=13, episodes_end=True),
 }
@@ -157,7 +157,7 @@ def test_another_source_is_refused() -> None:
     for other in (Another(), Short()):
         with pytest.raises(CheckpointMismatchError, match="3 episodes of lake/steps-v0 were read before"):
             minari(other).resume(source.position)
-    log = table(small_log(200), features="s", n_states=3, batch=70)
+    log = table(small_log(200), state="s", n_states=3, batch=70)
     next(iter(log))
     with pytest.raises(CheckpointError):
         list(table(small_log(200), features=["s"], batch=70).resume(log.position))

@@ -225,7 +225,7 @@ def test_traces_are_right_when_episodes_are_interleaved() -> None:
     active = np.argsort(step + 0.9 * rng.random(60)[who] + who // 4 * 3, kind="stable")  # a few are open at a time
     mixed = frame.iloc[active]
     assert (np.diff(mixed["who"].to_numpy()) != 0).mean() > 0.5
-    options: dict[str, Any] = {"features": "s", "n_states": 3, "episode": "who", "order": "t"}
+    options: dict[str, Any] = {"state": "s", "n_states": 3, "episode": "who", "order": "t"}
     together = table(mixed, **options, interleaved=True)
     apart = table(frame, **options)
     algorithm = inferl.TD(3, trace=0.8)
@@ -256,7 +256,7 @@ def test_large_logs_are_read_in_little_memory(tmp_path: Path) -> None:
     """Twenty times the rows, the same memory to within 40 MB; the longer log alone takes 240 MB once decoded."""
     script = """
 import resource, sys, inferl
-log = inferl.sources.table(sys.argv[1], features="s", n_states=9, episode="e", order="t", ratio="w")
+log = inferl.sources.table(sys.argv[1], state="s", n_states=9, episode="e", order="t", ratio="w")
 print(sum(len(chunk) for chunk in log), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
     memory = []

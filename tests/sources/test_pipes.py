@@ -21,7 +21,7 @@ from pyarrow import csv as arrow_csv
 from inferl.data.transitions import Transitions
 from inferl.sources import table
 
-ROLES: dict[str, Any] = {"features": "s", "n_states": 3}
+ROLES: dict[str, Any] = {"state": "s", "n_states": 3}
 INFERL = [sys.executable, "-c", "from inferl.cli import main; main()"]
 
 
@@ -100,7 +100,7 @@ def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["csv", "json", "arrow"])
 def test_the_shell_shows_readings_while_the_pipe_is_open(form: str) -> None:
     frame = small_log(6000)
-    command = [*INFERL, "evaluate", "-", "--features", "s", "--n-states", "3", "--json"]
+    command = [*INFERL, "evaluate", "-", "--state", "s", "--n-states", "3", "--json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -120,7 +120,7 @@ def test_a_log_that_grows_is_followed_by_tail(tmp_path: Path) -> None:
     path, frame = tmp_path / "log.csv", small_log(4000)
     path.write_bytes(written("csv", frame.slice(0, 200), first=True))
     with subprocess.Popen(["tail", "-n", "+1", "-f", str(path)], stdout=subprocess.PIPE) as tail:
-        command = [*INFERL, "evaluate", "-", "--features", "s", "--n-states", "3", "--json"]
+        command = [*INFERL, "evaluate", "-", "--state", "s", "--n-states", "3", "--json"]
         with subprocess.Popen(command, stdin=tail.stdout, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert json.loads(process.stdout.readline())["n"] <= 200

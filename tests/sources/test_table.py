@@ -50,7 +50,7 @@ def test_every_format_gives_the_same_transitions(form: str, batch: int, tmp_path
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_states_of_a_table(form: str, tmp_path: Path) -> None:
-    source = table(FORMATS[form](pa.table(LOG), tmp_path / "log"), features="state", n_states=4, episode="patient")
+    source = table(FORMATS[form](pa.table(LOG), tmp_path / "log"), state="state", n_states=4, episode="patient")
     chunk = joined(source)
     assert chunk.tabular
     assert chunk.features.tolist() == [0, 1, 2, 3, 1]
@@ -224,7 +224,7 @@ def test_several_target_policies() -> None:
 def test_a_target_policy_is_asked_about_the_actions() -> None:
     data = {"state": [0, 1, 0], "action": [1, 0, 1], "reward": [0.0] * 3, "p": [0.5] * 3}
     policy = [[0.25, 0.75], [0.5, 0.5]]
-    options: dict[str, Any] = {"features": "state", "n_states": 2, "behaviour_probability": "p"}
+    options: dict[str, Any] = {"state": "state", "n_states": 2, "behaviour_probability": "p"}
     chunk = joined(table(pa.table(data), target_probability=policy, **options))
     assert chunk.ratios.tolist() == [1.5, 1.0]
 
@@ -245,7 +245,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"reward": "pay"}, r"there is no column 'pay' \(reward\); the log has the columns patient"),
         ({"reward": 3}, "reward is 3; expected the name of a column"),
         ({"features": "state"}, r"holds whole numbers: give n_states .* or give a list, \['state'\]"),
-        ({"features": ["state"], "n_states": 4}, "one column that holds states; features names several"),
+        ({"features": ["state"], "n_states": 4}, "n_states goes with state, the column that holds the states"),
         ({"features": "patient"}, "row 1, column 'patient': 'a' is not a finite number"),
         ({"n_states": 0}, "n_states is 0"),
         ({"discount": 0.0}, r"discount is 0.0; it must lie in \(0, 1\]"),
@@ -333,7 +333,7 @@ def test_text_that_once_ended_in_foreign_words(name: str, content: str, words: s
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises((DataError, SettingError), match=words):
-        list(table(path, features="x", n_states=None, batch=batch))
+        list(table(path, features="x", batch=batch))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 65536])
@@ -462,11 +462,11 @@ def test_a_time_limit_ends_or_cuts() -> None:
         "terminated": [False, False, False, True],
         "truncated": [False, True, False, False],
     })  # fmt: skip
-    cut = Transitions.join(list(table(log, features="s", n_states=2, discount=0.9)))
+    cut = Transitions.join(list(table(log, state="s", n_states=2, discount=0.9)))
     assert cut.rewards.tolist() == [1.0, 3.0, 4.0]
     assert cut.truncated.tolist() == [True, False, False]
     for options in ({"discount": 1.0}, {"discount": 0.9, "time_limit": "ends"}):
-        ends = Transitions.join(list(table(log, features="s", n_states=2, **options)))
+        ends = Transitions.join(list(table(log, state="s", n_states=2, **options)))
         assert ends.rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
         assert ends.discounts.tolist() == [options["discount"], 0.0, options["discount"], 0.0]
         assert ends.truncated.tolist() == [False, True, False, False]

@@ -31,7 +31,7 @@ LOG = pa.table(
         "y": np.ones(N),
     }
 )
-BY_STATE: dict[str, Any] = {"features": "s", "n_states": 3, "behaviour_probability": "p"}
+BY_STATE: dict[str, Any] = {"state": "s", "n_states": 3, "behaviour_probability": "p"}
 BY_VECTOR: dict[str, Any] = {"features": ["x", "y"], "behaviour_probability": "p"}
 EXPECTED = (LAW[STATES, ACTIONS] / 0.5)[: N - 1]  # the last row has no next one
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _COLUMNS = (
-    *("features", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
+    *("features", "state", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
     *("behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )

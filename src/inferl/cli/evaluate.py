@@ -29,7 +29,8 @@ def evaluate(
         str, typer.Argument(metavar="FILE", help="Parquet, CSV, JSON lines or Arrow; - for standard input.")
     ],
     *,
-    features: Annotated[Name, _column("One column of lists or of states (--n-states); or several, a,b,c.")] = None,
+    features: Annotated[Name, _column("One column of lists; or several of numbers, a,b,c.")] = None,
+    state: Annotated[Name, _column("One column of states (--n-states).")] = None,
     n_states: Annotated[int | None, typer.Option(min=1, help="Number of states.", rich_help_panel=_PANEL)] = None,
     reward: Annotated[Name, _column("Reward.")] = None,
     episode: Annotated[Name, _column("Label of the episode.")] = None,
@@ -67,7 +68,7 @@ def evaluate(
 
     [bold]inferl evaluate log.parquet --features hr,bp,o2 --episode patient --order hour[/bold]
 
-    [bold]inferl evaluate log.csv --features state --n-states 50 --ratio w --require-lower 0.4[/bold]
+    [bold]inferl evaluate log.csv --state state --n-states 50 --ratio w --require-lower 0.4[/bold]
 
     [bold]inferl evaluate log.csv --features hr,bp --ratio w --estimator wpdis[/bold]
 

@@ -78,7 +78,7 @@ class Table:
     --------
     >>> import pandas, inferl
     >>> frame = pandas.DataFrame({"state": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "terminated": [False, True, False]})
-    >>> log = inferl.sources.table(frame, features="state", n_states=2)
+    >>> log = inferl.sources.table(frame, state="state", n_states=2)
     >>> evaluator = inferl.Evaluator(inferl.TD(2)).update(log)
     >>> evaluator.n, log.rows, log.dropped
     (2, 3, 1)
@@ -170,8 +170,6 @@ class Table:
         columns = resolve(self.wanted, log.columns, log.name, self.policy is not None)
         if self.policy is not None and columns.action is None:
             raise SettingError(f"{log.name}: the target policy needs the actions; say which column holds them (action)")
-        if self.n_states is not None and not isinstance(columns.features, str):
-            raise SettingError("n_states is for one column that holds states; features names several")
         if self.episodes_end and (columns.episode is None or columns.next_features is not None):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         limited = self.ends and columns.truncated is not None
@@ -333,6 +331,7 @@ def table(
     source: str | os.PathLike[str] | Any,
     *,
     features: str | Sequence[str] | Column = ...,
+    state: str | None = None,
     action: Column = ...,
     reward: Column = ...,
     episode: Column = ...,
@@ -368,7 +367,7 @@ def table(
         Path of a Parquet, CSV, JSON lines or Arrow file; ``"-"`` for standard input; or a data frame of pandas, polars
         or pyarrow.
     features, next_features
-        One column of lists, one of states (with `n_states`), or several of numbers. Without next features, the next
+        One column of lists, or several of numbers. Without next features, the next
         state is that of the following row of the episode, and a last row that does not terminate is dropped.
     reward, action
         The action is read only if `target_probability` is a policy.
@@ -379,8 +378,8 @@ def table(
         Flags of the row that ends an episode. The value after a termination is 0; a truncation cuts the episode off.
     stream
         Label of parallel sequences, such as the environments of a vector environment.
-    n_states
-        Number of states of a table, if features are states 0, 1, ...
+    state, n_states
+        Instead of features: the column that holds the states 0, 1, ... of a table, and their number.
     discount
         gamma, in (0, 1].
     behaviour_probability, behaviour_log_probability
@@ -427,15 +426,19 @@ def table(
     """
     import_pyarrow()
     discount = check_discount(discount)
+    if state is not None and n_states is None:
+        raise SettingError("state needs n_states")
     if n_states is not None:
         as_count("n_states", n_states, 1)
+        if state is None:
+            raise SettingError("n_states goes with state, the column that holds the states; features are numbers")
     if clip is not None and not (is_number(clip) and clip > 0):
         raise SettingError(f"clip is {short(clip)}; it must be positive")
     as_count("skip_bad", skip_bad, 0)
     as_count("batch", batch, 1)
     policy = as_policy(target_probability)
     wanted: dict[str, object] = {
-        "features": features,
+        "features": features if state is None else state,
         "reward": reward,
         "next_features": next_features,
         "action": action,
