@@ -310,9 +310,9 @@ def test_a_target_policy_that_gives_no_probability() -> None:
     frame = pa.table({"s": [0, 1], "reward": [0.0, 0.0], "action": [0, 5], "p": [0.5, 0.5]})
     options: dict[str, Any] = {"state": "s", "n_states": 2, "behaviour_probability": "p"}
     with pytest.raises(DataError, match="row 2, column 'action': 5 is no action of the target policy, which has 2"):
-        list(table(frame, **options, target_probability=[[0.5, 0.5]] * 2))
+        list(table(frame, **options, policy=[[0.5, 0.5]] * 2))
     with pytest.raises(DataError, match=r"row 1, column 'action': 2.0 is no probability, and the target policy"):
-        list(table(frame, **options, target_probability=lambda s, a: 2.0 + 0.0 * a))
+        list(table(frame, **options, policy=lambda s, a: 2.0 + 0.0 * a))
 
 
 # The evaluator, the position, and many bad rows.

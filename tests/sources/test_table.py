@@ -225,13 +225,13 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
     data = {"state": [0, 1, 0], "action": [1, 0, 1], "reward": [0.0] * 3, "p": [0.5] * 3}
     policy = [[0.25, 0.75], [0.5, 0.5]]
     options: dict[str, Any] = {"state": "state", "n_states": 2, "behaviour_probability": "p"}
-    chunk = joined(table(pa.table(data), target_probability=policy, **options))
+    chunk = joined(table(pa.table(data), policy=policy, **options))
     assert chunk.ratios.tolist() == [1.5, 1.0]
 
     def function(states: Any, actions: Any) -> Any:
         return np.asarray(policy)[states, actions]
 
-    assert same(chunk, joined(table(pa.table(data), target_probability=function, **options)))
+    assert same(chunk, joined(table(pa.table(data), policy=function, **options)))
 
 
 # Settings.
@@ -257,12 +257,12 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
         ({"batch": 0}, "batch is 0"),
         ({"interleaved": True, "episode": None}, "interleaved needs the column of the episodes"),
         ({"interleaved": True, "stream": "state"}, "no column of streams"),
-        ({"behaviour_probability": "p"}, "no target_probability; without both, leave both out"),
+        ({"behaviour_probability": "p"}, "no target_probability or policy; without both, leave both out"),
         ({"target_probability": "q"}, "target_probability is given, but no behaviour_probability"),
         ({"ratio": "p", "target_probability": "q"}, "ratio is given and so is target_probability"),
         ({"behaviour_probability": "p", "behaviour_log_probability": "q"}, "one is enough"),
-        ({"target_probability": lambda x, a: a, "behaviour_probability": "p"}, "needs the actions"),
-        ({"target_probability": [0.5], "behaviour_probability": "p"}, "expected probabilities"),
+        ({"policy": lambda x, a: a, "behaviour_probability": "p"}, "needs the actions"),
+        ({"policy": [0.5], "behaviour_probability": "p"}, "expected probabilities"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
@@ -274,7 +274,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words:
 def test_a_table_of_a_policy_needs_states() -> None:
     frame = pa.table({"x": [0.5], "reward": [0.0], "action": [0], "p": [0.5]})
     with pytest.raises(SettingError, match="needs features that are states"):
-        list(table(frame, features="x", behaviour_probability="p", target_probability=[[1.0]]))
+        list(table(frame, features="x", behaviour_probability="p", policy=[[1.0]]))
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,14 @@ __all__ = [
     "aimed_at",
     "asked_kind",
     "check_checkpoint",
+    "code_in",
     "make_evaluator",
     "make_rollout",
     "make_source",
     "make_table",
     "parsed_target",
     "stored",
+    "with_paths",
 ]
 
 _COLUMNS = (
@@ -70,14 +72,34 @@ def make_table(options: Mapping[str, Any]) -> Table:
 
     said: dict[str, Any] = {name: _columns(options[name]) for name in _COLUMNS if name in options}
     plain = {name: options[name] for name in _PLAIN if name in options}
-    return table(options["file"], **said, **plain)
+    policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
+    policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
+    return table(options["file"], **said, policy=policy, **plain)
+
+
+def code_in(policies: str) -> list[str]:
+    """Return those of the target policies that are code, ``module:name``, and not files.
+
+    >>> code_in("my_policies:careful, probabilities.csv")
+    ['my_policies:careful']
+    """
+    return [text for text in _names(policies) if ":" in text and not Path(text).is_file()]
+
+
+def with_paths(policies: str) -> str:
+    """Return the target policies with the absolute paths of files, so that a run can be resumed from anywhere."""
+    return ",".join(str(Path(text).absolute()) if Path(text).is_file() else text for text in _names(policies))
 
 
 def _columns(text: str) -> str | tuple[str, ...] | None:
     """Read ``a``, ``a,b``, ``a,`` (a list of one) or ``none``."""
     if text == "none":
         return None
-    return tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else text
+    return _names(text) if "," in text else text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def make_evaluator(

@@ -47,6 +47,15 @@ def evaluate(
         Name, _column("Probability of the action under the target policy; several: a,b.", _RATIOS)
     ] = None,
     target_log_probability: Annotated[Name, _column("The same as a logarithm.", _RATIOS)] = None,
+    policy: Annotated[
+        Name,
+        typer.Option(
+            help="The target policy itself: module:name, or a file of probabilities (columns state, action, "
+            "probability; or one row a state); several: a,b.",
+            rich_help_panel=_RATIOS,
+            metavar="POLICY",
+        ),
+    ] = None,
     ratio: Annotated[Name, _column("Target / behaviour; several: a,b.", _RATIOS)] = None,
     clip: Annotated[float | None, typer.Option(help="Clip ratios at this value.", rich_help_panel=_RATIOS)] = None,
     episodes_end: Annotated[
@@ -72,12 +81,16 @@ def evaluate(
 
     [bold]inferl evaluate log.csv --features hr,bp --ratio w --estimator wpdis[/bold]
 
+    [bold]inferl evaluate log.csv --state s --n-states 50 --behaviour-probability p --policy new.csv[/bold]
+
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
-    from inferl.cli.building import stored
+    from inferl.cli.building import stored, with_paths
     from inferl.cli.following import evaluate_source
 
     options = stored(ctx.params, MOMENTARY)
     if file != "-":
         options["file"] = str(Path(file).absolute())
+    if policy is not None:
+        options["policy"] = with_paths(policy)
     evaluate_source("evaluate", options, settings)

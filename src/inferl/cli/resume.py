@@ -79,9 +79,12 @@ def check_options(run: Run, run_file: Path) -> None:
 
 
 def _code(run: Run) -> list[str]:
-    """Return what a rollout would import: policy, features, and the environment where its id names a module."""
-    named = ("policy", "features", "env") if run.command == "rollout" else ()
-    return [run.options[name] for name in named if ":" in run.options.get(name, "")]
+    """Return what a run would import: target policies of a log; policy, features and environment of a rollout."""
+    from inferl.cli.building import code_in
+
+    if run.command == "evaluate":
+        return code_in(run.options.get("policy", ""))
+    return [run.options[name] for name in ("policy", "features", "env") if ":" in run.options.get(name, "")]
 
 
 def _ask(code: list[str], run_file: Path, yes: bool) -> None:

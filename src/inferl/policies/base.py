@@ -32,6 +32,8 @@ class Policy(ABC):
     1
     """
 
+    deterministic: bool = False  # whether the action is a function of the observation: the uniform number is not used
+
     @abstractmethod
     def batch(self, observations: Any, uniforms: Floats) -> Any:
         """Choose an action for each of n observations, from n uniform numbers in [0, 1)."""

@@ -61,7 +61,7 @@ class EpsilonGreedy(Policy):
     def probabilities(self, observations: Any) -> Floats:
         """Mix the other policy's probabilities with the uniform ones, (n, actions)."""
         policy = self.policy
-        if isinstance(policy, Deterministic) or (isinstance(policy, Predictor) and policy.deterministic):
+        if policy.deterministic:
             base = one_hot_law(policy.batch(observations, np.zeros(count(observations))), self.n_actions)
         else:
             base = policy.probabilities(observations)

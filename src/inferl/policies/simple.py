@@ -146,6 +146,7 @@ class Deterministic(Policy):
 
     function: Callable[[Any], Any]
     batched: bool = False
+    deterministic = True
 
     def __call__(self, observation: Any, uniform: float) -> Any:
         """Evaluate the function for one action."""

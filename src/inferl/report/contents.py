@@ -280,8 +280,8 @@ def _line(reading: Reading, level: float, policy: int) -> str:
 
 
 def _policies(run: Run, number: int) -> list[str]:
-    """Name the target policies after their columns."""
-    columns = ("ratio", "target_probability", "target_log_probability")
+    """Name the target policies after their columns, or as they were given."""
+    columns = ("ratio", "target_probability", "target_log_probability", "policy")
     columns_given = next((str(run.options[name]) for name in columns if name in run.options), "")
     names = [name.strip() for name in columns_given.split(",") if name.strip()]
     return names if len(names) == number else [f"policy {i + 1}" for i in range(number)]

@@ -9,7 +9,7 @@ from types import EllipsisType
 from inferl.data.arrays import short
 from inferl.errors import SettingError
 
-__all__ = ["CONVENTIONS", "Column", "Columns", "resolve"]
+__all__ = ["CONVENTIONS", "Column", "Columns", "choice", "resolve"]
 
 Column = str | EllipsisType | None
 """Name of a column; ``...``: recognise it by its name; None: there is no such column."""
@@ -61,6 +61,7 @@ class Columns:
     target_probability: tuple[str, ...] = ()
     target_log_probability: tuple[str, ...] = ()
     ratio: tuple[str, ...] = ()
+    policy: tuple[str, ...] = ()  # what the target policies look at, beside the features
 
     @property
     def names(self) -> list[str]:
@@ -91,7 +92,7 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     log
         Its name, for messages.
     policy
-        Whether the target policy is a function or a table, which needs the actions.
+        Whether the target policy itself is given, which needs the actions.
 
     >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
     features=obs, reward=rewards
@@ -101,11 +102,11 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     columns = {role: _as_names(role, value) for role, value in found.items()}
     for role in ("features", "reward"):
         if not columns.get(role):
-            raise SettingError(f"{log}: say which column holds the {role}, with {role}=; {_choice(available)}")
+            raise SettingError(f"{log}: say which column holds the {role}, with {role}=; {choice(available)}")
     for role, value in columns.items():
         for name in (value,) if isinstance(value, str) else value or ():
             if name not in available:
-                raise SettingError(f"{log}: there is no column {name!r} ({role}); {_choice(available)}")
+                raise SettingError(f"{log}: there is no column {name!r} ({role}); {choice(available)}")
             if list(available).count(name) > 1:
                 raise SettingError(f"{log} has more than one column {name!r} ({role}); rename one")
     _settle_ratios(wanted, columns, policy)
@@ -141,14 +142,16 @@ def _settle_ratios(
     said = [role for role in behaviour if wanted.get(role) not in (..., None)]
     target = [role for role in ("target_probability", "target_log_probability") if columns.get(role)]
     if policy:
-        target.append("target_probability")
+        target.append("policy")
     if len(said) > 1 or len(target) > 1:
         raise SettingError(f"both {' and '.join(said if len(said) > 1 else target)} are given; one is enough")
     if columns.get("ratio"):
         if said or target:
             raise SettingError(f"ratio is given and so is {(said + target)[0]}; give the ratio or both probabilities")
     elif said and not target:
-        raise SettingError(f"{said[0]} is given, but no target_probability; without both, leave both out (on-policy)")
+        raise SettingError(
+            f"{said[0]} is given, but no target_probability or policy; without both, leave both out (on-policy)"
+        )
     elif target and not any(columns.get(role) for role in behaviour):
         raise SettingError(f"{target[0]} is given, but no behaviour_probability: ratios need both")
     keep = (
@@ -161,6 +164,7 @@ def _settle_ratios(
         columns["action"] = None  # not needed
 
 
-def _choice(available: Sequence[str]) -> str:
+def choice(available: Sequence[str]) -> str:
+    """Say which columns a log has, for a message."""
     names = ", ".join(available)
     return f"the log has the columns {names if len(names) <= 1000 else names[:1000] + ' ...'}"

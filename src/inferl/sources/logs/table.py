@@ -23,7 +23,8 @@ from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.pairing import Paired, Pairing
 from inferl.sources.logs.pieces import Piece
-from inferl.sources.logs.ratios import Law, RatioReader, TargetPolicy, as_policy
+from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
+from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log, rereadable
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
@@ -47,6 +48,7 @@ class _Progress:
     skipped: int = 0
     episodic: bool = False  # whether a column says where episodes begin or end
     faults: tuple[str, ...] = ()
+    policies: str = ""  # digest of the target policies that are tables
     complete: bool = False
 
     def verify(self) -> None:
@@ -59,6 +61,16 @@ class _Progress:
         demand(fits, f"the observed starts do not have {self.dimension} features")
         said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
         demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
+
+    def compute_with(self, targets: Sequence[TargetPolicy], log: str) -> None:
+        """Note the target policies; refuse others than those of the rows before, as far as they are data."""
+        digest = " ".join(target.digest for target in targets)
+        if self.rows and digest != self.policies:
+            raise CheckpointMismatchError(
+                f"{log}: the probabilities of the target policy are not those of the run; restore them, or evaluate "
+                "the log from the beginning"
+            )
+        self.policies = digest
 
     def check(self, rows: LogRows, dimension: int, log: str) -> None:
         """Refuse rows whose features, next features or ratios have another form than those before."""
@@ -86,7 +98,7 @@ class Table:
 
     source: Any
     wanted: Mapping[str, object]
-    policy: Law | TargetPolicy | None
+    policies: Mapping[str, TargetPolicy]
     n_states: int | None
     discount: float
     clip: float | None
@@ -105,15 +117,16 @@ class Table:
 
     def __iter__(self) -> Iterator[Transitions]:
         with open_log(self.source) as log:
-            columns = self._resolved(log)
+            columns, targets = bound(self.policies, self._resolved(log), log.columns, log.name)
             progress = deepcopy(self._begin) or self._fresh()
+            progress.compute_with(targets, log.name)
             progress.pairing.labelling.named = columns.episode is not None
             borders = (columns.episode, columns.terminated, columns.truncated)
             progress.episodic = any(name is not None for name in borders)
             self._now[:] = [progress]
             if progress.complete:
                 return
-            decoder = Decoder(columns, RatioReader(self.policy), self.n_states, self.interleaved, self.gaps, self.ends)
+            decoder = Decoder(columns, RatioReader(targets), self.n_states, self.interleaved, self.gaps, self.ends)
             digest = Digest(f"{columns}; {log.header}")
             for piece in self._pieces(log, columns, progress, digest):
                 with damage(f"{log.name}, after row {progress.rows}"):
@@ -167,9 +180,7 @@ class Table:
                 yield piece
 
     def _resolved(self, log: Log) -> Columns:
-        columns = resolve(self.wanted, log.columns, log.name, self.policy is not None)
-        if self.policy is not None and columns.action is None:
-            raise SettingError(f"{log.name}: the target policy needs the actions; say which column holds them (action)")
+        columns = resolve(self.wanted, log.columns, log.name, bool(self.policies))
         if self.episodes_end and (columns.episode is None or columns.next_features is not None):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         limited = self.ends and columns.truncated is not None
@@ -343,9 +354,10 @@ def table(
     n_states: int | None = None,
     discount: float = 0.99,
     behaviour_probability: Column = ...,
-    target_probability: Any = None,
+    target_probability: str | Sequence[str] | None = None,
     behaviour_log_probability: Column = ...,
     target_log_probability: str | Sequence[str] | None = None,
+    policy: Any = None,
     ratio: str | Sequence[str] | None = None,
     clip: float | None = None,
     episodes_end: bool = False,
@@ -370,7 +382,7 @@ def table(
         One column of lists, or several of numbers. Without next features, the next
         state is that of the following row of the episode, and a last row that does not terminate is dropped.
     reward, action
-        The action is read only if `target_probability` is a policy.
+        The action is read only if a `policy` needs it.
     episode, order
         Label of the episode (whole numbers or text), and position in it: rows that are out of order, duplicated or
         missing are refused. Without labels, episodes end where a flag says so.
@@ -385,9 +397,19 @@ def table(
     behaviour_probability, behaviour_log_probability
         Probability of the logged action under the behaviour policy.
     target_probability, target_log_probability
-        The same under the target policy; several columns for several policies. Or the policy itself: one of
-        `inferl.policies`, a table or data frame (states, actions) of probabilities, a classifier with
-        ``predict_proba``, or a function from features and actions to the probabilities of these actions.
+        The same under the target policy; several columns for several policies.
+    policy
+        Instead of such columns, the target policy itself, or a dict of several by name:
+
+        - one of `inferl.policies`, which sees the features (`inferl.policies.Logits` for a torch module);
+        - a classifier of scikit-learn (``predict_proba``); one that was fitted on a data frame sees the same columns of
+          the log, others the features;
+        - an array (states, actions) of probabilities, for features that are states (`n_states`);
+        - a data frame or the path of a file: rows state, action, probability; or one row a state, and a column for
+          each action. The probabilities depend on the columns that are named as in the log, or on the ``state``;
+        - a function from features and actions, one row for each step, to the probabilities of these actions.
+
+        Rows of probabilities must add up to 1.
     ratio
         Instead of probabilities: target / behaviour; several columns for several policies.
     clip
@@ -436,7 +458,6 @@ def table(
         raise SettingError(f"clip is {short(clip)}; it must be positive")
     as_count("skip_bad", skip_bad, 0)
     as_count("batch", batch, 1)
-    policy = as_policy(target_probability)
     wanted: dict[str, object] = {
         "features": features if state is None else state,
         "reward": reward,
@@ -449,9 +470,9 @@ def table(
         "stream": stream,
         "behaviour_probability": behaviour_probability,
         "behaviour_log_probability": behaviour_log_probability,
-        "target_probability": target_probability if policy is None else None,
+        "target_probability": target_probability,
         "target_log_probability": target_log_probability,
         "ratio": ratio,
     }
     flags = episodes_end, interleaved, gaps, limit_ends(time_limit, discount)
-    return Table(source, wanted, policy, n_states, discount, clip, *flags, skip_bad, batch)
+    return Table(source, wanted, as_targets(policy), n_states, discount, clip, *flags, skip_bad, batch)
