@@ -311,9 +311,9 @@ def _refuse_dependent(one: Run, other: Run) -> None:
     def share(option: str) -> bool:
         return option in one.options and one.options[option] == other.options.get(option)
 
-    if one.command == other.command == "evaluate" and share("file") and one.options["file"] != "-":
+    if one.command == other.command == "evaluate" and share("file") and one.options["file"] != ("-",):
         raise SettingError(
-            f"both runs read {one.options['file']}, so they are not independent; evaluate both policies at once, "
+            "both runs read the same log, so they are not independent; evaluate both policies at once, "
             "with several columns: inferl evaluate --ratio a,b"
         )
     if one.command == other.command == "rollout" and share("seed"):

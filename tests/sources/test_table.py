@@ -282,7 +282,7 @@ def test_a_table_of_a_policy_needs_states() -> None:
     [
         ("nowhere.csv", None, "there is no file .*nowhere.csv"),
         ("empty.csv", b"", "empty.csv is empty"),
-        ("folder", "folder", "is a folder"),
+        ("folder", "folder", "there are no files in .*folder"),
         ("log.parquet", b"PAR1 and so on", "log.parquet: .*; it is damaged or cut off: write it again"),
         ("log.arrow", b"ARROW1 and so on", "log.arrow: .*; it is damaged or cut off: write it again"),
         ("numbers.npz", b"\x93NUMPY \xff\xfe", "neither Parquet nor Arrow, and no text"),
@@ -408,7 +408,7 @@ def test_parquet_on_standard_input_is_refused_with_a_reason(tmp_path: Path, monk
 
 
 def test_what_is_no_log_is_refused() -> None:
-    with pytest.raises(SettingError, match="the builtins dict is no log: give a path"):
+    with pytest.raises(SettingError, match="the dict is no log: give a path"):
         list(table({"x": [1]}, features="x"))
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inferl.sources import Rollout, Source, Table
 
 __all__ = [
+    "absolute",
     "aimed_at",
     "asked_kind",
     "check_checkpoint",
@@ -74,7 +75,7 @@ def make_table(options: Mapping[str, Any]) -> Table:
     plain = {name: options[name] for name in _PLAIN if name in options}
     policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
     policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
-    return table(options["file"], **said, policy=policy, **plain)
+    return table(list(options["file"]), **said, policy=policy, **plain)
 
 
 def code_in(policies: str) -> list[str]:
@@ -89,6 +90,17 @@ def code_in(policies: str) -> list[str]:
 def with_paths(policies: str) -> str:
     """Return the target policies with the absolute paths of files, so that a run can be resumed from anywhere."""
     return ",".join(str(Path(text).absolute()) if Path(text).is_file() else text for text in _names(policies))
+
+
+def absolute(file: str) -> str:
+    """Return the path of a file, whatever the current folder will be when a run is resumed.
+
+    >>> absolute("-"), absolute("s3://bucket/log"), absolute("/logs/*.csv")
+    ('-', 's3://bucket/log', '/logs/*.csv')
+    """
+    from inferl.sources.logs.files import is_uri
+
+    return file if file == "-" or is_uri(file) else str(Path(file).absolute())
 
 
 def _columns(text: str) -> str | tuple[str, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +25,11 @@ Name = str | None
 def evaluate(
     ctx: typer.Context,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Parquet, CSV, JSON lines or Arrow; - for standard input.")
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Parquet, CSV, JSON lines or Arrow: files, folders, globs, URIs; - for standard input.",
+        ),
     ],
     *,
     features: Annotated[Name, _column("One column of lists; or several of numbers, a,b,c.")] = None,
@@ -85,12 +88,11 @@ def evaluate(
 
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
-    from inferl.cli.building import stored, with_paths
+    from inferl.cli.building import absolute, stored, with_paths
     from inferl.cli.following import evaluate_source
 
     options = stored(ctx.params, MOMENTARY)
-    if file != "-":
-        options["file"] = str(Path(file).absolute())
+    options["file"] = tuple(map(absolute, file))
     if policy is not None:
         options["policy"] = with_paths(policy)
     evaluate_source("evaluate", options, settings)

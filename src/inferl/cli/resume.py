@@ -47,10 +47,11 @@ def resume(
     from inferl.cli.building import make_source
     from inferl.cli.following import answer, follow
     from inferl.runs import Run
+    from inferl.sources.logs.inputs import exists
 
     run = Run.load(run_file)
     check_options(run, run_file)
-    if run.before is not None and Path(run.options.get("file", "")).is_file():
+    if run.before is not None and exists(run.options.get("file", ())):
         run = Run.restored(run.before, run_file)
         check_options(run, run_file)
     changed = {"every": every, "skip_bad": skip_bad}

@@ -35,18 +35,30 @@ class Digest:
     def __init__(self, about: str) -> None:
         # One hash for each part of a column: in a single hash, the order of the parts would depend on the batches.
         self._hashes: dict[str, Any] = {"": sha256(about.encode())}
+        self._rows, self._form = 0, ""
 
     def __str__(self) -> str:
         parts = sorted(self._hashes.items())
         return sha256("".join(f"{name!r} {part.hexdigest()}\n" for name, part in parts).encode()).hexdigest()
 
+    def enter(self, form: str) -> None:
+        """Note how the following rows are stored, if not as those before: as columns, or as lines below a header.
+
+        Where one file ends and the next begins does not matter, unless this changes.
+        """
+        if form != self._form:
+            self._form = form
+            self._add("", f"\n{self._rows} {form}\n".encode())
+
     def add_lines(self, lines: list[bytes]) -> None:
         """Add lines, without their line breaks."""
+        self._rows += len(lines)
         if lines:
             self._add("", b"\n".join([*lines, b""]))
 
     def add_columns(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> None:
         """Add rows, as Arrow columns."""
+        self._rows += len(batch)
         for name in batch.schema.names if len(batch) else ():
             self._add_column(name, column_of(batch, name))
 

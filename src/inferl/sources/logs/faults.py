@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ DROP = "repair or drop the row, or go on over it with skip_bad"
 class Fault:
     """One bad row.
 
-    >>> print(Fault(17, "reward", "nan", "is not a finite number").error("log.csv"))
+    >>> print(Fault(17, "reward", "nan", "is not a finite number").error(lambda row: ("log.csv", row)))
     log.csv, row 17, column 'reward': nan is not a finite number; repair or drop the row, or go on over it with skip_bad
     """
 
@@ -30,13 +31,14 @@ class Fault:
     remedy: str = DROP
     skippable: bool = True
 
-    def error(self, log: str, skipped: int = 0) -> DataError:
-        """Return it as an exception; `skipped` bad rows were allowed before it."""
+    def error(self, where: Callable[[int], tuple[str, int]], skipped: int = 0) -> DataError:
+        """Return it as an exception; `where` says in which file a row is, `skipped` bad rows were allowed before it."""
+        file, row = where(self.row)
         before = (
             f"{skipped} bad rows were skipped, the most that are allowed; then " if skipped and self.skippable else ""
         )
         column = f", column {self.column!r}" if self.column else ""
-        return DataError(f"{before}{log}, row {self.row}{column}: {self.value} {self.problem}; {self.remedy}")
+        return DataError(f"{before}{file}, row {row}{column}: {self.value} {self.problem}; {self.remedy}")
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from inferl.sources.logs.digests import Digest
 
-__all__ = ["CSVLog", "JSONLog"]
+__all__ = ["CSVPart", "JSONPart"]
 
 READ = 1 << 20  # bytes at a time
 LONGEST = 1 << 26  # bytes of a line; a file with longer ones is not text
@@ -76,7 +76,7 @@ class Lines:
 class _LinePiece:
     """Some lines, parsed on demand."""
 
-    log: _LineLog
+    part: _LinePart
     columns: list[str]
     lines: list[bytes]
 
@@ -91,19 +91,21 @@ class _LinePiece:
         digest.add_lines(self.lines)
 
     def parsed(self) -> tuple[pyarrow.Table, Broken]:
-        """Parse the lines in the format of the log."""
-        table, broken = self.log.parsed(self.lines, self.columns)
+        """Parse the lines in the format of the file."""
+        table, broken = self.part.parsed(self.lines, self.columns)
         return _with_gaps(table, len(self.lines), broken), broken
 
 
-class _LineLog:
-    """A log of lines."""
+class _LinePart:
+    """A file of lines."""
 
     columns: list[str]
-    header = ""
+    form = "lines"
+    rows: int | None = None
 
-    def __init__(self, name: str, file: io.BufferedIOBase) -> None:
-        self.name = name
+    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
+        self.name, self.format = name, format
+        self.kinds: dict[str, str] = {}  # all is text, or differs from line to line
         self.lines = Lines(name, file)
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
@@ -133,16 +135,17 @@ class _LineLog:
         return pa.table({column: _array(values[column]) for column in columns}), broken
 
 
-class CSVLog(_LineLog):
+class CSVPart(_LinePart):
     """Values separated by commas, tabs or semicolons; the first line has the names. Values stay text until decoded."""
 
-    def __init__(self, name: str, file: io.BufferedIOBase) -> None:
-        super().__init__(name, file)
+    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
+        super().__init__(name, file, format)
         header = next(iter(self.lines.take(1)), b"")
         try:
-            self.header = header.decode("utf-8-sig").strip()
-            self.delimiter = max(",\t;", key=self.header.count)
-            self.columns = next(csv.reader([self.header], delimiter=self.delimiter, strict=True), [])
+            names = header.decode("utf-8-sig").strip()
+            self.delimiter = max(",\t;", key=names.count)
+            self.columns = next(csv.reader([names], delimiter=self.delimiter, strict=True), [])
+            self.form = f"lines below {names}"
         except UnicodeDecodeError:
             raise SettingError(f"{name} is neither Parquet nor Arrow, and no text in UTF-8") from None
         except csv.Error as error:
@@ -195,11 +198,11 @@ def _missing() -> frozenset[str]:
     return frozenset(arrow_csv.ConvertOptions().null_values)
 
 
-class JSONLog(_LineLog):
+class JSONPart(_LinePart):
     """JSON lines: one object in each line; the keys of the first are the columns."""
 
-    def __init__(self, name: str, file: io.BufferedIOBase) -> None:
-        super().__init__(name, file)
+    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
+        super().__init__(name, file, format)
         self.texts: set[str] = set()  # columns that Arrow would parse as times; as labels they are text
         first = next(iter(self.lines.take(1)), b"")
         self.lines.taken -= 1  # it is a row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     from inferl.sources.logs.digests import Digest
 
-__all__ = ["Broken", "ColumnPiece", "Piece"]
+__all__ = ["Broken", "ColumnPiece", "PartPiece", "Piece"]
 
 Broken = dict[int, tuple[str, str]]
 """Rows that could not be parsed, by their index in a piece: the text, and what is wrong with it."""
@@ -52,3 +53,33 @@ class ColumnPiece:
     def parsed(self) -> tuple[pyarrow.RecordBatch, Broken]:
         """Return the rows; none is broken."""
         return self.batch, {}
+
+
+@dataclass(frozen=True, eq=False)
+class PartPiece:
+    """Rows of one part of a log."""
+
+    piece: Piece
+    form: str  # how the part stores its rows
+    constants: Mapping[str, str | None]  # columns that have one value in the whole part
+
+    def __len__(self) -> int:
+        return len(self.piece)
+
+    def __getitem__(self, part: slice) -> PartPiece:
+        return replace(self, piece=self.piece[part])
+
+    def add_to(self, digest: Digest) -> None:
+        """Add the rows, and what was the same for all of them."""
+        if len(self.piece):
+            digest.enter(f"{self.form}; {dict(self.constants)}" if self.constants else self.form)
+            self.piece.add_to(digest)
+
+    def parsed(self) -> tuple[pyarrow.RecordBatch | pyarrow.Table, Broken]:
+        """Return the rows with all columns, and the broken ones."""
+        import pyarrow as pa
+
+        batch, broken = self.piece.parsed()
+        for name, value in self.constants.items():
+            batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(batch)))
+        return batch, broken

@@ -1,36 +1,36 @@
-"""Readers: open a log of any format, and read it in pieces, so that memory stays flat.
+"""Readers: open one part of a log, a file or a stream of any format, and read it in pieces, so that memory stays flat.
 
-The first bytes of a file tell its format, not its name: Parquet, an Arrow file or stream, JSON lines, else CSV. The
-name tells whether CSV or JSON lines are compressed (.gz, .bz2, .zst, .lz4).
+The first bytes tell the format, not the name: compressed or not (gzip, bz2, zstd, lz4), Parquet, an Arrow file or
+stream, JSON lines, else CSV.
 """
 
 from __future__ import annotations
 
 import io
-import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 from inferl.errors import DataError, InferlError, MissingExtraError, SettingError
-from inferl.sources.logs.lines import CSVLog, JSONLog
+from inferl.sources.logs.lines import CSVPart, JSONPart
 from inferl.sources.logs.pieces import ColumnPiece, Piece
+from inferl.sources.logs.values import kinds_of
 
-__all__ = ["Log", "damage", "import_pyarrow", "log_name", "open_log", "rereadable"]
+__all__ = ["Batches", "Part", "damage", "import_pyarrow", "read_part"]
 
-CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 READ = 1 << 20  # bytes at a time
 STREAM = b"\xff\xff\xff\xff"  # the first bytes of an Arrow stream
 
 
-class Log(Protocol):
-    """An open log: its columns, and its rows in pieces."""
+class Part(Protocol):
+    """A part of a log, open: one file, one data frame or one stream."""
 
     name: str
+    format: str  # for people
     columns: list[str]
-    header: str  # the line above the rows, if there is one
+    kinds: dict[str, str]  # kind of each column, where the format has types
+    form: str  # how the rows are stored, for the digest: as columns, or as lines below a header
+    rows: int | None  # None: not known before it is read
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Yield the rows from the first on, at most `batch` at a time."""
@@ -44,24 +44,6 @@ def import_pyarrow() -> Any:
     except ImportError:
         raise MissingExtraError("pyarrow", "data") from None
     return pyarrow
-
-
-def log_name(source: Any) -> str:
-    """Return the name of a log for messages."""
-    if isinstance(source, str | os.PathLike):
-        return "standard input" if source == "-" else str(source)
-    return f"the {type(source).__module__.partition('.')[0]} {type(source).__name__}"
-
-
-def rereadable(source: Any) -> bool:
-    """Return whether a log can be read more than once: a pipe, an iterator or a stream of batches cannot.
-
-    >>> rereadable("-"), rereadable(iter([])), rereadable("log.csv")
-    (False, False, True)
-    """
-    if isinstance(source, str | os.PathLike):
-        return source != "-" and not Path(source).is_fifo()
-    return not hasattr(source, "__next__") and type(source).__name__ not in ("RecordBatchReader", "Scanner")
 
 
 @contextmanager
@@ -86,80 +68,101 @@ def damage(where: str) -> Iterator[None]:
         raise DataError(f"{where}: {message}; it is damaged or cut off: write it again") from None
 
 
-@contextmanager
-def open_log(source: Any) -> Iterator[Log]:
-    """Open a path, ``"-"`` (standard input), or a data frame with the Arrow interface."""
+def read_part(name: str, file: Any, random: Any = None) -> Part | None:
+    """Recognise the format of an open file by its first bytes; None if it is empty.
+
+    Parameters
+    ----------
+    name
+        For messages.
+    file
+        Bytes in order: an object with ``peek`` and ``read1``.
+    random
+        The same bytes in any order, for pyarrow: a path or a file. None if there is no such access, as for a pipe.
+    """
     pa = import_pyarrow()
-    name = log_name(source)
-    if isinstance(source, str | os.PathLike) and source != "-":
-        if not Path(source).exists():
-            raise SettingError(f"there is no file {name}")
-        if Path(source).is_dir():
-            raise SettingError(f"{name} is a folder; name one file, or read its files one after the other")
-        with _opened(name, str(source)) as file:
-            yield _of_file(name, file, str(source))
-    elif isinstance(source, str):
-        stdin: Any = sys.stdin.buffer
-        # Without a second buffer, which would wait until it is full.
-        yield _of_file(name, stdin if hasattr(stdin, "peek") else io.BufferedReader(stdin), None)
-    elif hasattr(source, "__arrow_c_stream__"):
-        with damage(name):
-            reader = pa.RecordBatchReader.from_stream(source)
-        yield _BatchLog(name, reader, sound=True)
-    else:
-        raise SettingError(
-            f"{name} is no log: give a path, '-' for standard input, or a data frame (pandas, polars, pyarrow)"
-        )
-
-
-def _opened(name: str, path: str) -> io.BufferedReader:
-    """Open a file, and decompress it if its name says that it is compressed."""
-    codec = CODECS.get(Path(path).suffix)
-    try:
-        if codec is None:
-            return io.BufferedReader(io.FileIO(path), READ)
-        return io.BufferedReader(import_pyarrow().input_stream(path, compression=codec), READ)
-    except OSError as error:
-        raise SettingError(f"{name} cannot be opened: {error.strerror or error}") from None
-
-
-def _of_file(name: str, file: io.BufferedReader, path: str | None) -> Log:
-    """Recognise the format by the first bytes."""
-    pa = import_pyarrow()
+    packed = ""
     with damage(name):
         begin = file.peek(16)[:16]
+        codec = _codec(begin)
+        if codec is not None:
+            packed, random = f", {codec}", None
+            file = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), codec), READ)
+            begin = file.peek(16)[:16]
         if not begin:
-            raise SettingError(f"{name} is empty")
+            return None
         if begin.startswith(b"PAR1"):
-            if path is None:
-                raise SettingError("Parquet cannot be read from a pipe, its index is at its end; name the file")
-            return _ParquetLog(name, path)
+            if random is None:
+                raise SettingError(_needs_access(name, "Parquet", "name the file", codec))
+            return _ParquetPart(name, random)
         if begin.startswith(b"ARROW1"):
-            if path is None:
-                raise SettingError("an Arrow file cannot be read from a pipe; pipe an Arrow stream, or name the file")
-            return _BatchLog(name, _batches_of_file(pa.ipc.open_file(pa.OSFile(path))))
+            if random is None:
+                raise SettingError(
+                    _needs_access(name, "an Arrow file", "pipe an Arrow stream, or name the file", codec)
+                )
+            return _arrow_file(name, pa.ipc.open_file(random if not isinstance(random, str) else pa.OSFile(random)))
         if begin.startswith(STREAM):
-            return _BatchLog(name, pa.ipc.open_stream(file))
-        return JSONLog(name, file) if begin.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else CSVLog(name, file)
+            reader = pa.ipc.open_stream(file)
+            return Batches(name, "Arrow stream" + packed, reader.schema, lambda columns, batch: reader, sound=False)
+        if begin.startswith(b"PK\3\4"):
+            raise SettingError(f"{name} is a zip archive; unpack it, or compress it with gzip or zstd")
+        if begin.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+            return JSONPart(name, file, "JSON lines" + packed)
+        return CSVPart(name, file, "CSV" + packed)
 
 
-def _batches_of_file(file: Any) -> Any:
-    batches = (file.get_batch(i) for i in range(file.num_record_batches))
-    return import_pyarrow().RecordBatchReader.from_batches(file.schema, batches)
+def _codec(begin: bytes) -> str | None:
+    r"""Return how bytes are compressed.
+
+    >>> _codec(b"\x1f\x8b\x08"), _codec(b"BZhours,reward"), _codec(b"x,reward")
+    ('gzip', None, None)
+    """
+    for magic, codec in ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\x04\x22\x4d\x18", "lz4")):
+        if begin.startswith(magic):
+            return codec
+    # An empty bz2 file has another mark after its size.
+    return "bz2" if begin.startswith(b"BZh") and begin[4:10] in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90") else None
 
 
-class _BatchLog:
-    """A stream of record batches; each is validated before use, unless the stream is known to be `sound`."""
+def _needs_access(name: str, what: str, remedy: str, codec: str | None) -> str:
+    if codec is not None:
+        return f"{name}: {what} that is compressed as a whole cannot be read, its index is at its end; decompress it"
+    return f"{name}: {what} cannot be read from a pipe, its index is at its end; {remedy}"
 
-    header = ""
 
-    def __init__(self, name: str, reader: Any, sound: bool = False) -> None:
-        self.name, self.reader, self.sound = name, reader, sound
-        self.columns = list(reader.schema.names)
+class Batches:
+    """Record batches.
+
+    Parameters
+    ----------
+    name, format
+        For people.
+    schema
+        Of all columns.
+    read
+        Returns the batches; the columns that are needed, and a number of rows, are hints for it.
+    sound
+        Whether the batches are known to be valid; else each is validated before use.
+    """
+
+    form = "columns"
+
+    def __init__(
+        self,
+        name: str,
+        format: str,
+        schema: Any,
+        read: Callable[[list[str], int], Iterable[Any]],
+        sound: bool = True,
+        rows: int | None = None,
+    ) -> None:
+        self.name, self.format, self.read, self.sound, self.rows = name, format, read, sound, rows
+        self.columns = list(schema.names)
+        self.kinds = kinds_of(schema)
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Cut the batches."""
-        for whole in self.reader:
+        for whole in self.read(columns, batch):
             wanted = whole.select(columns)
             if not self.sound:
                 wanted.validate(full=True)  # a wrong offset would point outside our memory
@@ -167,18 +170,27 @@ class _BatchLog:
                 yield ColumnPiece(wanted.slice(start, batch))
 
 
-class _ParquetLog:
+def _arrow_file(name: str, file: Any) -> Batches:
+    def read(columns: list[str], batch: int) -> Iterator[Any]:
+        return (file.get_batch(i) for i in range(file.num_record_batches))
+
+    return Batches(name, "Arrow file", file.schema, read, sound=False)
+
+
+class _ParquetPart:
     """A Parquet file."""
 
-    header = ""
+    format, form = "Parquet", "columns"
 
-    def __init__(self, name: str, path: str) -> None:
+    def __init__(self, name: str, file: Any) -> None:
         from pyarrow import parquet
 
         self.name = name
         # Without pre_buffer, which would hold the whole file in memory.
-        self.file = parquet.ParquetFile(path, pre_buffer=False)
+        self.file = parquet.ParquetFile(file, pre_buffer=False)
         self.columns = list(self.file.schema_arrow.names)
+        self.kinds = kinds_of(self.file.schema_arrow)
+        self.rows: int | None = int(self.file.metadata.num_rows)
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Read row group by row group."""

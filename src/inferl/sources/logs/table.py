@@ -20,12 +20,14 @@ from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.faults import Faults, shown
+from inferl.sources.logs.inputs import log_name, open_log, rereadable
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.pairing import Paired, Pairing
+from inferl.sources.logs.parts import Log
 from inferl.sources.logs.pieces import Piece
 from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
 from inferl.sources.logs.ratios import RatioReader
-from inferl.sources.logs.readers import Log, damage, import_pyarrow, log_name, open_log, rereadable
+from inferl.sources.logs.readers import damage, import_pyarrow
 from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
@@ -109,15 +111,19 @@ class Table:
     skip_bad: int
     batch: int
     _begin: _Progress | None = None  # where an iteration starts
-    # Of the latest iteration: now and, once it has reached the end, before the end. The only mutable field.
+    # Of the latest iteration: now and, once it has reached the end, before the end.
     _now: list[_Progress] = field(default_factory=list)
+    _opened: list[bool] = field(default_factory=list)  # has an entry once it has been opened, also after `resume`
 
     def __repr__(self) -> str:
         return f"Table({self.name}, {f'{self.rows} rows read' if self._now else 'not read yet'})"
 
     def __iter__(self) -> Iterator[Transitions]:
+        if self._opened and not self.rereadable:
+            raise SettingError(f"{self.name} can be read only once, and it was; read a file, or make it again")
+        self._opened.append(True)
         with open_log(self.source) as log:
-            columns, targets = bound(self.policies, self._resolved(log), log.columns, log.name)
+            columns, targets = bound(self.policies, self._resolved(log.name, log.columns), log.columns, log.name)
             progress = deepcopy(self._begin) or self._fresh()
             progress.compute_with(targets, log.name)
             progress.pairing.labelling.named = columns.episode is not None
@@ -127,16 +133,17 @@ class Table:
             if progress.complete:
                 return
             decoder = Decoder(columns, RatioReader(targets), self.n_states, self.interleaved, self.gaps, self.ends)
-            digest = Digest(f"{columns}; {log.header}")
+            digest = Digest(str(columns))
             for piece in self._pieces(log, columns, progress, digest):
-                with damage(f"{log.name}, after row {progress.rows}"):
+                file, row = log.where(progress.rows + 1)
+                with damage(f"{file}, after row {row - 1}"):
                     parsed = piece.parsed()
                 try:
                     rows, faults = decoder.decode(*parsed, progress.rows + 1, progress.dimension)
                 except SettingError as error:
-                    raise SettingError(f"{log.name}: {error}") from None
+                    raise SettingError(f"{file}: {error}") from None
                 dimension = self.n_states or rows.features.shape[1]
-                progress.check(rows, dimension, log.name)
+                progress.check(rows, dimension, file)
                 progress.dimension = dimension
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, progress.pairing, columns, _showing(parsed[0], faults), allowed)
@@ -147,10 +154,10 @@ class Table:
                 progress.digest = str(digest)
                 progress.skipped += len(admitted.skipped)
                 kept = admitted.skipped[: KEPT - len(progress.faults)]
-                progress.faults += tuple(str(fault.error(log.name)) for fault in kept)
+                progress.faults += tuple(str(fault.error(log.where)) for fault in kept)
                 yield from self._chunk(paired, progress)
                 if admitted.fatal is not None:
-                    raise admitted.fatal.error(log.name, progress.skipped)
+                    raise admitted.fatal.error(log.where, progress.skipped)
             ended = deepcopy(progress)
             paired = ended.pairing.take(None, final=True)
             ended.complete = True
@@ -160,33 +167,35 @@ class Table:
     def _pieces(self, log: Log, columns: Columns, progress: _Progress, digest: Digest) -> Iterator[Piece]:
         """Read on from the position; the rows before it must be those that were read."""
         left = progress.rows  # to be passed over
-        pieces = log.pieces(columns.names, self.batch)
-        while True:
-            with damage(f"{log.name}, after row {progress.rows - left}"):
-                piece = next(pieces, None)
-                if piece is not None and left:
-                    passed, piece = piece[:left], piece[left:]
-                    passed.add_to(digest)
-                    left -= len(passed)
-                    if left == 0 and str(digest) != progress.digest:
-                        raise _another(log.name, progress.rows, "are not the rows that were read before")
-            if piece is None:
-                if left:
-                    raise _another(
-                        log.name, progress.rows, f"were read before, and now there are {progress.rows - left}"
-                    )
-                return
+
+        def check(part: str, available: list[str]) -> None:
+            found, _ = bound(self.policies, self._resolved(part, available), available, part)
+            if found != columns:
+                raise SettingError(
+                    f"{part} would be read as {found}, the files before it as {columns}; name the columns that all "
+                    "files have, and say None (in the shell: none) for the others"
+                )
+
+        for piece in log.pieces(columns.names, self.batch, check):
+            if left:
+                passed, piece = piece[:left], piece[left:]
+                passed.add_to(digest)
+                left -= len(passed)
+                if left == 0 and str(digest) != progress.digest:
+                    raise _another(log.name, progress.rows, "are not the rows that were read before")
             if len(piece):
                 yield piece
+        if left:
+            raise _another(log.name, progress.rows, f"were read before, and now there are {progress.rows - left}")
 
-    def _resolved(self, log: Log) -> Columns:
-        columns = resolve(self.wanted, log.columns, log.name, bool(self.policies))
+    def _resolved(self, log: str, available: list[str]) -> Columns:
+        columns = resolve(self.wanted, available, log, bool(self.policies))
         if self.episodes_end and (columns.episode is None or columns.next_features is not None):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         limited = self.ends and columns.truncated is not None
         if self.discount == 1 and columns.terminated is None and not self.episodes_end and not limited:
             raise SettingError(
-                f"{log.name}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
+                f"{log}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
                 "name it (terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
             )
         if self.interleaved and (columns.episode is None or columns.stream is not None):
@@ -376,8 +385,11 @@ def table(
     Parameters
     ----------
     source
-        Path of a Parquet, CSV, JSON lines or Arrow file; ``"-"`` for standard input; or a data frame of pandas, polars
-        or pyarrow.
+        A path: of a Parquet, CSV, JSON lines or Arrow file (compressed or not), of a folder of such files (its folders
+        ``key=value`` become columns), a glob, or a URI (``s3://...``). ``"-"`` for standard input, or an open file. A
+        data frame of pandas, polars or pyarrow; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, Scanner or
+        RecordBatchReader. Or a list or an iterator of these: they are one log, read in this order. The files of a
+        folder or a glob are sorted by path, and part-2 comes before part-10.
     features, next_features
         One column of lists, or several of numbers. Without next features, the next
         state is that of the following row of the episode, and a last row that does not terminate is dropped.

@@ -17,7 +17,18 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import SettingError
 
-__all__ = ["column_of", "flags", "integers", "kind_of", "labels", "naming", "numbers", "times", "vectors"]
+__all__ = [
+    "column_of",
+    "flags",
+    "integers",
+    "kind_of",
+    "kinds_of",
+    "labels",
+    "naming",
+    "numbers",
+    "times",
+    "vectors",
+]
 
 _MICROSECONDS = {"day": 86_400e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,9 +66,30 @@ def naming(column: str) -> Iterator[None]:
 
 def kind_of(values: Any) -> str:
     """Name the kind of a column: flag, integer, float, text, list, time or null; else its Arrow type."""
+    return _kind(values.type)
+
+
+def kinds_of(schema: Any) -> dict[str, str]:
+    """Name the kinds of the columns of an Arrow schema; a category has the kind of its values.
+
+    >>> import pyarrow as pa
+    >>> kinds_of(pa.schema({"x": pa.float32(), "who": pa.dictionary(pa.int8(), pa.string())}))
+    {'x': 'float', 'who': 'text'}
+    """
+    return {field.name: _kind(_plain(field.type)) for field in schema}
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type that `column_of` gives to a column."""
     from pyarrow import types
 
-    kind = values.type
+    kind = getattr(kind, "storage_type", kind)
+    return kind.value_type if types.is_dictionary(kind) or types.is_run_end_encoded(kind) else kind
+
+
+def _kind(kind: Any) -> str:
+    from pyarrow import types
+
     for name, test in (
         ("flag", types.is_boolean),
         ("integer", types.is_integer),

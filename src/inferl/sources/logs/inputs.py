@@ -1,0 +1,151 @@
+"""Inputs: what a log may be.
+
+- a path, a glob, a folder, a folder with partitions (``day=3/``), or a URI (``s3://...``): its files, see `files`;
+- ``"-"``, standard input; or an open file;
+- a data frame: anything with the Arrow interface for streams (pandas, polars, pyarrow, a DuckDB relation);
+- a pyarrow ``Dataset`` or ``Scanner``, or a polars ``LazyFrame``;
+- a list or an iterator of any of these, read in this order.
+
+Whatever it is, it becomes parts (`parts`), which are read one after the other as one log.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inferl.errors import SettingError
+from inferl.sources.logs.files import File, find_files, is_uri
+from inferl.sources.logs.frames import is_frame, open_frame
+from inferl.sources.logs.parts import Log, Openable
+from inferl.sources.logs.readers import READ, Part, import_pyarrow, read_part
+
+__all__ = ["exists", "log_name", "open_log", "rereadable"]
+
+
+def open_log(source: Any) -> Log:
+    """Open whatever may be a log, for a ``with`` statement."""
+    parts = _each_once(_parts(source))
+    if rereadable(source):  # all files are looked for before the first is read
+        parts = iter(list(parts))
+    return Log(log_name(source), parts)
+
+
+def _each_once(parts: Iterator[Openable]) -> Iterator[Openable]:
+    """Refuse a file that would be read twice."""
+    seen = set()
+    for part in parts:
+        if isinstance(part, File):
+            if part.name in seen:
+                raise SettingError(f"{part.name} is there twice; name each file once")
+            seen.add(part.name)
+        yield part
+
+
+def log_name(source: Any) -> str:
+    """Return the name of a log for messages.
+
+    >>> log_name("log.csv"), log_name(["a.csv", "b.csv", "c.csv"]), log_name(iter([]))
+    ('log.csv', '3 files, a.csv to c.csv', 'the list_iterator')
+    """
+    if isinstance(source, str | os.PathLike):
+        return "standard input" if source == "-" else os.fspath(source)
+    if isinstance(source, list | tuple) and source:
+        if len(source) == 1:
+            return log_name(source[0])
+        kind = "files" if all(isinstance(one, str | os.PathLike) for one in source) else "logs"
+        return f"{len(source)} {kind}, {log_name(source[0])} to {log_name(source[-1])}"
+    if hasattr(source, "read") and isinstance(name := getattr(source, "name", None), str):
+        return name
+    library, kind = type(source).__module__.partition(".")[0], type(source).__name__
+    return f"the {kind}" if library == "builtins" else f"the {library} {kind}"
+
+
+def rereadable(source: Any) -> bool:
+    """Return whether a log can be read more than once: a pipe, an iterator or a stream of batches cannot.
+
+    >>> rereadable("-"), rereadable(iter([])), rereadable("log.csv"), rereadable(["log.csv", "-"])
+    (False, False, True, False)
+    """
+    if isinstance(source, str | os.PathLike):
+        return source != "-" and (is_uri(os.fspath(source)) or not Path(source).is_fifo())
+    if isinstance(source, list | tuple):
+        return all(map(rereadable, source))
+    if hasattr(source, "read"):
+        return _seekable(source)
+    return not hasattr(source, "__next__") and type(source).__name__ != "Scanner"
+
+
+def exists(source: Any) -> bool:
+    """Return whether a log is there to be read again: some of its files, if it has files.
+
+    >>> exists("-"), exists("no such file"), exists([])
+    (False, False, False)
+    """
+    if isinstance(source, list | tuple):
+        return any(map(exists, source))
+    try:
+        return rereadable(source) and any(True for _ in _parts(source))
+    except SettingError:
+        return False
+
+
+def _parts(source: Any, name: str = "") -> Iterator[Openable]:
+    if isinstance(source, str | os.PathLike):
+        if source == "-":
+            yield _Unopened(lambda: _open_handle("standard input", sys.stdin.buffer, seek=False))
+        else:
+            yield from find_files(os.fspath(source))
+    elif is_frame(source):
+        yield _Unopened(lambda: open_frame(name or log_name(source), source))
+    elif hasattr(source, "read"):
+        yield _Unopened(lambda: _open_handle(log_name(source), source, seek=_seekable(source)))
+    elif isinstance(source, list | tuple) or hasattr(source, "__next__"):
+        for number, one in enumerate(source, 1):
+            yield from _parts(one, f"frame {number}")
+    else:
+        raise SettingError(
+            f"{log_name(source)} is no log: give a path or several, a glob, a folder, a URI, '-' for standard input, "
+            "an open file, a data frame (pandas, polars, pyarrow, DuckDB), a pyarrow Dataset, or an iterator of these"
+        )
+
+
+@dataclass(frozen=True)
+class _Unopened:
+    """A part that is no file."""
+
+    open: Callable[[], AbstractContextManager[Part | None]]
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@contextmanager
+def _open_handle(name: str, handle: Any, seek: bool) -> Iterator[Part | None]:
+    """Read an open file, from its beginning if it can `seek`; it stays open."""
+    if isinstance(handle, io.TextIOBase):
+        handle = getattr(handle, "buffer", None)
+        if handle is None:
+            raise SettingError(f"{name} is open as text; open it as bytes, with open(path, 'rb')")
+    if seek:
+        handle.seek(0)
+    random = handle if seek else None
+    if hasattr(handle, "peek") and hasattr(handle, "read1"):
+        yield read_part(name, handle, random)
+        return
+    # Without a second buffer, which would wait until it is full.
+    raw = handle if hasattr(handle, "readinto") else import_pyarrow().PythonFile(handle, "r")
+    buffered = io.BufferedReader(raw, READ)
+    try:
+        yield read_part(name, buffered, random)
+    finally:
+        buffered.detach()
+
+
+def _seekable(handle: Any) -> bool:
+    seekable = getattr(handle, "seekable", None)
+    return bool(seekable and seekable())
