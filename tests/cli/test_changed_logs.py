@@ -227,7 +227,7 @@ def test_parquet_written_otherwise(way: str, stopped: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("options", ["", "--episodes-end", "--interleaved --episodes-end"])
+@pytest.mark.parametrize("options", ["", "--episodes-end"])
 @pytest.mark.parametrize("first", [2, 137])
 def test_a_complete_run_goes_on_with_rows_that_were_appended(
     first: int, options: str, suffix: str, tmp_path: Path

@@ -127,7 +127,7 @@ def test_every_option_reaches_the_library(tmp_path: Path) -> None:
         }
     )
     parquet.write_table(frame, tmp_path / "log.parquet")
-    options = "--features x, --next-features y, --reward pay --episode who --order step --gaps --interleaved "
+    options = "--features x, --next-features y, --reward pay --episode who --order step --gaps "
     options += "--terminated over --truncated cut --behaviour-log-probability lp --target-log-probability lq --clip 1.5"
     text = evaluate(tmp_path / "log.parquet", *options.split(), "--target", "1,").stdout
     source = table(
@@ -138,7 +138,6 @@ def test_every_option_reaches_the_library(tmp_path: Path) -> None:
         episode="who",
         order="step",
         gaps=True,
-        interleaved=True,
         terminated="over",
         truncated="cut",
         behaviour_log_probability="lp",

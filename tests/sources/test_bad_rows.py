@@ -18,7 +18,7 @@ import inferl
 from inferl.data.transitions import Transitions
 from inferl.errors import DataError
 from inferl.sources import Table, table
-from inferl.sources.logs.labelling import arrangement
+from inferl.sources.logs.arrangement import arranged
 
 N = 8
 BAD = 5  # the row that is spoiled, counted from 1
@@ -187,8 +187,11 @@ def test_a_line_that_is_no_row(suffix: str, line: str, words: str, tmp_path: Pat
         source = table(path, **ROLES, batch=batch, skip_bad=1)
         assert sum(len(chunk) for chunk in source) == 3 + 2
         assert (source.skipped, source.dropped) == (1, 2)
+    header = len(lines) - N
+    mixed = [lines[header + i] for i in (0, 5, 1, 6, 4, 2, 7, 3)]
+    path.write_text("\n".join(lines[:header] + mixed) + "\n")
     with pytest.raises(DataError, match="row 5"):  # it could belong to any episode
-        list(table(path, **ROLES, skip_bad=1, interleaved=True))
+        list(table(path, **ROLES, skip_bad=1))
 
 
 ORDER = [
@@ -200,24 +203,23 @@ ORDER = [
 
 
 @pytest.mark.parametrize("batch", [1, 2, 100])
-@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize(("order", "words", "faults"), ORDER)
 def test_rows_that_are_out_of_order_or_there_twice_or_missing(
-    order: list[int], words: str, faults: int, interleaved: bool, batch: int
+    order: list[int], words: str, faults: int, mixed: bool, batch: int
 ) -> None:
-    frame = pa.table({"x": [0.0, 1.0, 2.0, 3.0], "reward": [0.0] * 4, "e": [1] * 4, "t": order})
-    options: dict[str, Any] = {
-        "features": "x",
-        "episode": "e",
-        "order": "t",
-        "batch": batch,
-        "interleaved": interleaved,
-    }
+    episodes = [1] * 4
+    if mixed:  # with rows of another episode before and after
+        episodes, order = [2, *episodes, 2], [0, *order, 1]
+        words = re.sub(r"row (\d+)", lambda row: f"row {int(row[1]) + 1}", words)
+    frame = pa.table({"x": np.arange(len(order)) * 1.0, "reward": [0.0] * len(order), "e": episodes, "t": order})
+    options: dict[str, Any] = {"features": "x", "episode": "e", "order": "t", "batch": batch}
     _, message = read(table(frame, **options))
     assert re.search(f"the pyarrow Table, {words}", message), message
     source = table(frame, **options, skip_bad=faults)
     list(source)
     assert source.skipped == faults
+    assert ("episodes" in source.describe()) == mixed
     with pytest.raises(DataError, match=f"^{faults - 1} bad rows were skipped" if faults > 1 else "row"):
         list(table(frame, **options, skip_bad=faults - 1))
 
@@ -240,43 +242,51 @@ def test_what_is_left_when_rows_out_of_order_are_skipped() -> None:
 
 
 def test_misplaced_rows_are_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, a batch is arranged once to look for them."""
+    """However many there are, a batch is arranged once to look for them, and once without them."""
     n, calls = 3000, []
 
-    def counted(rows: Any) -> Any:
-        calls.append(len(rows))
-        return arrangement(rows)
+    def counted(waiting: Any, new: Any, *others: Any) -> Any:
+        calls.append(len(new))
+        return arranged(waiting, new, *others)
 
-    monkeypatch.setattr("inferl.sources.logs.admission.arrangement", counted)
+    monkeypatch.setattr("inferl.sources.logs.pairing.arranged", counted)
     order = np.arange(n) - 3 * (np.arange(n) % 3 == 2)  # every third row is out of order
     frame = pa.table({"x": np.arange(n) * 1.0, "reward": [0.0] * n, "t": order})
     source = table(frame, features="x", order="t", gaps=True, skip_bad=n)
     assert sum(len(chunk) for chunk in source) == 2 * n // 3 - 1
     assert source.skipped == n // 3
-    assert len(calls) == 1
+    assert calls == [n, 2 * n // 3]
 
 
 def test_an_episode_that_comes_back() -> None:
+    """Its rows are mixed with those of others, unless the log is read once and says nothing about ends."""
     frame = pa.table({"x": [0.0] * 5, "reward": [0.0] * 5, "e": ["a", "a", "b", "a", "b"]})
-    _, message = read(table(frame, features="x", episode="e"))
+    source = table(frame, features=["x"], episode="e")
+    assert sum(len(chunk) for chunk in source) == 3
+    assert source.describe()["episodes"] == "mixed in order of time, at most 2 open at once"
+    _, message = read(table(frame.to_reader(), features=["x"], episode="e"))
     assert message == (
-        "the pyarrow Table, row 4, column 'e': 'a' comes back after it ended, or after other episodes; "
-        "say interleaved if rows of several episodes are mixed; else give each episode its own label"
+        "the pyarrow RecordBatchReader, row 4, column 'e': 'a' comes back after other episodes; give each episode its "
+        "own label or, if rows are mixed, evaluate the log from its beginning, as a file and not as a pipe, or say "
+        "where episodes end: terminated, truncated or idle_timeout"
     )
-    assert sum(len(chunk) for chunk in table(frame, features="x", episode="e", interleaved=True)) == 3
+    flagged = frame.append_column("truncated", pa.array([0, 0, 0, 1, 0]))
+    assert sum(len(chunk) for chunk in table(flagged.to_reader(), features=["x"], episode="e")) == 3
 
 
+@pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("batch", [1, 2, 100])
-def test_an_episode_that_goes_on_after_its_end(batch: int) -> None:
-    frame = pa.table({"x": [0.0] * 4, "reward": [0.0] * 4, "e": [1, 1, 1, 2], "terminated": [0, 1, 0, 0]})
-    options: dict[str, Any] = {"features": "x", "episode": "e", "batch": batch}
-    chunks, message = read(table(frame, **options, interleaved=True))
-    assert re.search("row 3, column 'e': 1 goes on after its end, or is the label of two episodes", message), message
+def test_an_episode_that_goes_on_after_its_end(batch: int, mixed: bool) -> None:
+    episodes = [2, 1, 1, 1, 2] if mixed else [1, 1, 1, 2]
+    ends = [0, 0, 1, 0, 0] if mixed else [0, 1, 0, 0]
+    n = len(ends)
+    frame = pa.table({"x": [0.0] * n, "reward": [0.0] * n, "e": episodes, "terminated": ends})
+    options: dict[str, Any] = {"features": ["x"], "episode": "e", "batch": batch}
+    chunks, message = read(table(frame, **options))
+    assert re.search(f"row {n - 1}, column 'e': 1 comes back after it ended, or after others; check", message), message
     assert sum(map(len, chunks)) == 2
-    _, message = read(table(frame, **options))
-    assert re.search("row 3, column 'e': 1 comes back after it ended", message), message
     source = table(frame, **options, skip_bad=1)
-    assert (sum(len(chunk) for chunk in source), source.skipped, source.dropped) == (2, 1, 1)
+    assert (sum(len(chunk) for chunk in source), source.skipped, source.dropped) == (2 + mixed, 1, 1)
 
 
 def test_labels_are_remembered_for_a_while_only() -> None:
@@ -295,15 +305,19 @@ def test_any_number_of_episodes_may_be_open_at_once() -> None:
     """A log in order of time: every user is seen once, then once more."""
     n = 20_000
     frame = pa.table({"x": [0.0] * 2 * n, "reward": [0.0] * 2 * n, "e": np.arange(2 * n) % n})
-    chunks = list(table(frame, features="x", episode="e", interleaved=True))
+    chunks = list(table(frame, features="x", episode="e"))
     assert sum(len(chunk) for chunk in chunks) == n
     assert len(np.unique(np.concatenate([chunk.stream for chunk in chunks]))) == n
 
 
 def test_a_label_that_cannot_be_read_is_never_skipped_among_several_episodes() -> None:
-    for spoiled, options in (({"who": None}, {"interleaved": True}), ({"w": None}, {"stream": "w"})):
-        with pytest.raises(DataError, match="it cannot be skipped"):
-            list(table(log(**spoiled), **(ROLES | options), skip_bad=5))
+    mixed = log().take([0, 4, 1, 5, 2, 6, 3, 7])
+    who = mixed["who"].to_pylist()
+    spoiled = mixed.set_column(mixed.column_names.index("who"), "who", pa.array([*who[:5], None, *who[6:]]))
+    for frame, options in ((spoiled, {}), (log(w=None), {"stream": "w"})):
+        for batch in (2, 100):
+            with pytest.raises(DataError, match="it cannot be skipped"):
+                list(table(frame, **(ROLES | options), skip_bad=5, batch=batch))
 
 
 def test_a_target_policy_that_gives_no_probability() -> None:

@@ -70,7 +70,7 @@ def interleaved(**options: Any) -> Source:
         "x": rng.normal(size=60), "y": rng.normal(size=60), "reward": rng.normal(size=60),
         "who": (np.arange(60) // 20 * 3 + np.arange(60) % 3).tolist(), "w": rng.random(60), "v": rng.random(60),
     })  # fmt: skip
-    return table(log, features=["x", "y"], episode="who", interleaved=True, ratio=["w", "v"], clip=0.5, **options)
+    return table(log, features=["x", "y"], episode="who", ratio=["w", "v"], clip=0.5, **options)
 
 
 SOURCES: dict[str, Callable[[], Source]] = {
@@ -178,6 +178,34 @@ def test_rows_of_another_form_are_refused() -> None:
         forged = {**position, "pairing": {**position["pairing"], "waiting": {**waiting, name: column}}}
         with pytest.raises(CheckpointError):
             list(interleaved(batch=13).resume(forged))
+
+
+def test_streams_and_groups_of_a_position_are_checked() -> None:
+    source = interleaved(batch=13)
+    next(iter(source))
+    sound = source.position["pairing"]
+    waiting, marks = sound["waiting"], sound["waiting"]["marks"]
+    assert sound["mixed"] is True
+    assert len(marks["row"]) > 2
+
+    def remarked(name: str, column: Any) -> dict[str, Any]:
+        return {**sound, "waiting": {**waiting, "marks": {**marks, name: column}}}
+
+    for forged in (
+        remarked("stream", marks["stream"] + 1),
+        remarked("stream", marks["stream"] * 0),
+        remarked("group", marks["group"][::-1]),
+        remarked("group", marks["group"] * 0),
+        remarked("row", marks["row"][:-1]),
+        {**sound, "streams": {**sound["streams"], "given": 2**50}},
+        {**sound, "streams": {**sound["streams"], "free": np.array([5, 3])}},
+        {**sound, "streams": {**sound["streams"], "groups": np.array([5, 5])}},
+        {**sound, "idle": -1.0},
+        {**sound, "clock": float("nan")},
+        {**sound, "mixed": 1},
+    ):
+        with pytest.raises(CheckpointCorruptError):
+            interleaved(batch=13).resume({**source.position, "pairing": forged})
 
 
 def test_a_rollout_is_resumed_once() -> None:

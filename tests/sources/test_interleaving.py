@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,25 @@ def logs(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
+def is_mixed(rows: list[Row]) -> bool:
+    """Whether an episode goes on after rows of another."""
+    before: set[str] = set()
+    for previous, row in pairwise(rows):
+        if row["who"] != previous["who"]:
+            before.add(previous["who"])
+            if row["who"] in before:
+                return True
+    return False
+
+
 def by_loops(rows: list[Row], next_column: bool) -> dict[str, list[tuple[float, float, float, bool]]]:
     """The transitions of each episode, as plainly as can be: (x, next x, discount, last)."""
     episodes: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         episodes[row["who"]].append(row)
-    found = {}
+    found, mixed = {}, is_mixed(rows)
     for who, steps in episodes.items():
-        over = steps[-1]["terminated"] or steps[-1]["truncated"]
+        over = steps[-1]["terminated"] or steps[-1]["truncated"] or not (mixed or who == rows[-1]["who"])
         path = []
         for i, row in enumerate(steps):
             final = i == len(steps) - 1
@@ -86,11 +97,11 @@ def paths(chunk: Transitions | None) -> list[list[tuple[float, float, float, boo
     return [found[label] for label in sorted(found)]
 
 
-def interleaved(rows: list[Row], next_column: bool, batch: int = 65536) -> Table:
+def log_of(rows: list[Row], next_column: bool, batch: int = 65536) -> Table:
     frame = pa.Table.from_pylist(rows)
     following = "x2" if next_column else None
     roles: dict[str, Any] = {"features": "x", "next_features": following, "episode": "who", "order": "step"}
-    return table(frame, **roles, discount=0.9, interleaved=True, batch=batch)
+    return table(frame, **roles, discount=0.9, batch=batch)
 
 
 def all_of(source: Table) -> Transitions | None:
@@ -100,7 +111,7 @@ def all_of(source: Table) -> Transitions | None:
 
 @given(rows=logs(), next_column=st.booleans(), batch=st.integers(1, 40))
 def test_any_interleaving_and_any_batch(rows: list[Row], next_column: bool, batch: int) -> None:
-    whole, cut = all_of(interleaved(rows, next_column)), all_of(interleaved(rows, next_column, batch))
+    whole, cut = all_of(log_of(rows, next_column)), all_of(log_of(rows, next_column, batch))
     expected = [path for path in by_loops(rows, next_column).values() if path]
     assert sorted(paths(whole)) == sorted(expected)
     if whole is None or cut is None:
@@ -116,7 +127,7 @@ def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], batch: int, m
     ends = {row["who"]: row for row in rows}
     marked = [row | {"terminated": row is ends[row["who"]] and not row["truncated"]} for row in rows]
     roles: dict[str, Any] = {"features": "x", "episode": "who", "order": "step"}
-    roles |= {"discount": 0.9, "interleaved": mixed, "batch": batch}
+    roles |= {"discount": 0.9, "batch": batch}
     bare = [{key: value for key, value in row.items() if key != "terminated"} for row in rows]
     told = table(pa.Table.from_pylist(bare), **roles, episodes_end=True)
     flagged = all_of(table(pa.Table.from_pylist(marked), **roles))
@@ -126,13 +137,86 @@ def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], batch: int, m
     if found is None or flagged is None:
         return
     assert sorted(paths(found)) == sorted(paths(flagged))
-    if not mixed:  # else an end is known later without a flag, and other streams are free
+    if not is_mixed(rows):  # else an end is known later without a flag, and other streams are free
         assert same(found, flagged)
+
+
+@given(rows=logs(), next_column=st.booleans(), batch=st.integers(1, 40))
+def test_order_of_time_and_order_of_episodes_are_the_same_log(rows: list[Row], next_column: bool, batch: int) -> None:
+    """The same transitions, starts and dropped rows; a sorted log has one stream, and needs no flags at the ends."""
+    in_time, by_episode = (
+        log_of(rows, next_column, batch),
+        log_of(sorted(rows, key=lambda row: row["who"]), next_column),
+    )
+    mixed, apart = all_of(in_time), all_of(by_episode)
+    assert ("episodes" in in_time.describe()) == is_mixed(rows)
+    assert "episodes" not in by_episode.describe()
+    assert in_time.dropped == by_episode.dropped
+    assert in_time.start().number == by_episode.start().number
+    assert np.asarray(in_time.start()).tolist() == np.asarray(by_episode.start()).tolist()  # whole numbers: exact
+    assert sorted(map(unended, paths(mixed))) == sorted(map(unended, paths(apart)))
+    assert apart is None or (apart.stream == 0).all()
+
+
+def unended(path: list[tuple[float, float, float, bool]]) -> list[tuple[float, float, float]]:
+    return [(x, x2, discount) for x, x2, discount, _ in path]
+
+
+@given(rows=logs())
+def test_the_most_that_were_open_at_once(rows: list[Row]) -> None:
+    ends, most = {row["who"]: number for number, row in enumerate(rows)}, 0
+    begun: set[str] = set()
+    for number, row in enumerate(rows):
+        begun.add(row["who"])
+        over = {
+            who
+            for who in begun
+            if ends[who] < number and (rows[ends[who]]["terminated"] or rows[ends[who]]["truncated"])
+        }
+        most = max(most, len(begun - over))
+    source = log_of(rows, False, 3)
+    list(source)
+    if is_mixed(rows):
+        assert source.describe()["episodes"] == f"mixed in order of time, at most {most} open at once"
+
+
+def test_days_that_are_sorted_by_user() -> None:
+    """The second day begins long after the first episode would have been taken for over."""
+    n = 9000
+    frame = pandas.DataFrame(
+        {"day": np.repeat([0, 1], 2 * n), "user": np.tile(np.repeat(np.arange(n), 2), 2), "reward": 0.0}
+    )
+    frame["x"] = np.arange(len(frame)) * 1.0
+    source = table(frame, features=["x"], episode="user", batch=1000)
+    assert sum(len(chunk) for chunk in source) == 3 * n
+    assert (source.dropped, source.start().number) == (n, n)
+    assert source.describe()["episodes"] == "mixed in order of time, at most 9,000 open at once"
+
+
+def test_a_log_that_is_read_once() -> None:
+    """Nothing can be looked up: without a column of ends, an episode is over when another begins."""
+    frame = pa.table({"x": np.arange(6) * 1.0, "reward": [0.0] * 6, "who": [1, 1, 1, 2, 2, 2]})
+    once, again = (table(log, features=["x"], episode="who") for log in (frame.to_reader(), frame))
+    assert same(joined(once), joined(again))
+    mixed = frame.take([0, 3, 1, 4, 2, 5]).append_column("terminated", pa.array([0, 0, 0, 0, 1, 0]))
+    once, again = (table(log, features=["x"], episode="who") for log in (mixed.to_reader(), mixed))
+    assert same(joined(once), joined(again))
+
+
+def test_a_log_that_turns_out_to_be_mixed_is_damaged_further_on(tmp_path: Path) -> None:
+    """The rows before the damage are read all the same."""
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{i},0.0,{'ab'[i // 2 % 2]}\n" for i in range(3000))
+    path.write_bytes(b"x,reward,who\n" + rows.encode() + b"\xff\xfe,0.0,a\n")
+    source = table(path, features=["x"], episode="who", batch=500)
+    with pytest.raises(inferl.errors.DataError, match="row 3001"):
+        list(source)
+    assert source.rows == 3000
 
 
 @given(rows=logs(), next_column=st.booleans())
 def test_a_stream_holds_one_episode_at_a_time(rows: list[Row], next_column: bool) -> None:
-    chunk = all_of(interleaved(rows, next_column))
+    chunk = all_of(log_of(rows, next_column))
     if chunk is None:
         return
     assert chunk.episode is not None
@@ -172,11 +256,11 @@ def test_contiguous_episodes_need_no_flags(rows: list[Row], next_column: bool, b
 
 @given(rows=logs(), next_column=st.booleans(), batch=st.integers(1, 12), stop=st.integers(0, 8))
 def test_resumed_at_any_chunk(rows: list[Row], next_column: bool, batch: int, stop: int) -> None:
-    whole = all_of(interleaved(rows, next_column))
-    source = interleaved(rows, next_column, batch)
+    whole = all_of(log_of(rows, next_column))
+    source = log_of(rows, next_column, batch)
     chunks = list(islice(source, stop))
     if stop and len(chunks) == stop:
-        again = interleaved(rows, next_column, batch=3).resume(source.position)
+        again = log_of(rows, next_column, batch=3).resume(source.position)
         chunks += list(again)
         assert whole is not None
         assert same(Transitions.join(chunks), whole)
@@ -226,7 +310,7 @@ def test_traces_are_right_when_episodes_are_interleaved() -> None:
     mixed = frame.iloc[active]
     assert (np.diff(mixed["who"].to_numpy()) != 0).mean() > 0.5
     options: dict[str, Any] = {"state": "s", "n_states": 3, "episode": "who", "order": "t"}
-    together = table(mixed, **options, interleaved=True)
+    together = table(mixed, **options)
     apart = table(frame, **options)
     algorithm = inferl.TD(3, trace=0.8)
     one, other = inferl.Evaluator(algorithm).update(together), inferl.Evaluator(algorithm).update(apart)

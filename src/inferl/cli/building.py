@@ -37,7 +37,7 @@ _COLUMNS = (
     *("behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )
-_PLAIN = ("n_states", "discount", "clip", "episodes_end", "interleaved", "gaps", "skip_bad", "time_limit")
+_PLAIN = ("n_states", "discount", "clip", "episodes_end", "gaps", "skip_bad", "time_limit")
 
 
 def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, Any]:

@@ -64,9 +64,6 @@ def evaluate(
     episodes_end: Annotated[
         bool, typer.Option("--episodes-end", help="The last row of an episode terminates it.", rich_help_panel=_PANEL)
     ] = False,
-    interleaved: Annotated[
-        bool, typer.Option("--interleaved", help="Rows of several episodes are mixed.", rich_help_panel=_PANEL)
-    ] = False,
     gaps: Annotated[
         bool, typer.Option("--gaps", help="The order column may have gaps.", rich_help_panel=_PANEL)
     ] = False,

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl.data.arrays import Bools
+from inferl.sources.logs.arrangement import Arranged
 from inferl.sources.logs.columns import Columns
-from inferl.sources.logs.decoding import LogRows
+from inferl.sources.logs.decoding import LogRows, Marks
 from inferl.sources.logs.faults import Fault, Faults
-from inferl.sources.logs.labelling import RECENT, Labelling, arrangement, codes, follows
+from inferl.sources.logs.labelling import RECENT, codes
 from inferl.sources.logs.pairing import Pairing
 
 __all__ = ["Admitted", "admit"]
@@ -23,7 +24,7 @@ Shown = Callable[[str, int], str]  # the value of a column in a row of the log, 
 class Admitted(NamedTuple):
     """The part of a batch that is admitted."""
 
-    rows: LogRows  # good rows, and bad rows in place, which separate the rows before them from those after
+    rows: Arranged | None  # good rows, and bad rows in place, which separate the rows before them from those after
     skipped: list[Fault]
     fatal: Fault | None  # the first fault that may not be skipped; no row from there on is admitted
 
@@ -35,10 +36,17 @@ def admit(rows: LogRows, faults: Faults, pairing: Pairing, columns: Columns, sho
     rows = _labelled(rows, out, pairing)
     fatal = _fatal(found, allowed)
     stop = len(rows) if fatal is None else fatal.row - faults.first_row
-    if not _fit(rows[np.flatnonzero(~out[:stop])], pairing):
-        fatal, stop = _walk(rows, out, found, pairing, columns, shown, allowed)
+    arranged = _arranged(rows, out, stop, pairing)
+    if arranged is not None and not _fit(arranged, pairing):
+        fatal, stop = _walk(rows.marks, out, found, pairing, columns, shown, allowed)
+        arranged = _arranged(rows, out, stop, pairing)
+    return Admitted(arranged, [fault for place, fault in sorted(found.items()) if place < stop], fatal)
+
+
+def _arranged(rows: LogRows, out: Bools, stop: int, pairing: Pairing) -> Arranged | None:
+    """Arrange the rows that are admitted; None if there are none."""
     admitted = rows[np.flatnonzero(~out[:stop])] if out.any() else rows[:stop]
-    return Admitted(admitted, [fault for place, fault in sorted(found.items()) if place < stop], fatal)
+    return pairing.arrange(admitted) if len(admitted) else None
 
 
 def _fatal(found: dict[int, Fault], allowed: int) -> Fault | None:
@@ -51,40 +59,31 @@ def _fatal(found: dict[int, Fault], allowed: int) -> Fault | None:
 
 def _labelled(rows: LogRows, out: Bools, pairing: Pairing) -> LogRows:
     """Count a row without a label to the open episode; if none is open, treat it as absent."""
-    if rows.labelled.all():
+    marks = rows.marks
+    if marks.labelled.all():
         return rows
-    episode = rows.episode.copy()
+    episode = marks.episode.copy()
     waiting = pairing.waiting
-    open_episode = None if waiting is None else int(waiting.episode[-1])
+    open_episode = None if waiting is None else int(waiting.marks.episode[-1])
     for place in range(len(rows)):
-        if rows.labelled[place]:
+        if marks.labelled[place]:
             open_episode = int(episode[place])
         elif open_episode is None:
             out[place] = True
         else:
             episode[place] = open_episode
-        if rows.ended[place]:
+        if marks.ended[place]:
             open_episode = None
-    return replace(rows, episode=episode)
+    return replace(rows, marks=replace(marks, episode=episode))
 
 
-def _fit(rows: LogRows, pairing: Pairing) -> bool:
+def _fit(rows: Arranged, pairing: Pairing) -> bool:
     """Return whether all rows fit those before them: the common case, checked at once."""
-    if len(rows) == 0:
-        return True
-    joined = rows if pairing.waiting is None else LogRows.join([pairing.waiting, rows])
-    order = arrangement(joined)
-    if order is not None:
-        joined = joined[order]
-    following = follows(joined)
-    new = joined.row >= rows.row[0]
-    step = np.r_[np.nan, np.diff(joined.order)]  # NaN where one is unknown: no comparison holds
-    counted = joined.counted & np.r_[False, joined.counted[:-1]]
-    begins = np.flatnonzero(new & ~following)
-    if order is not None:
-        begins = begins[np.argsort(joined.row[begins])]
-    wrong = following & new & ((step <= 0) | ((step > 1) & counted))
-    return not wrong.any() and pairing.labelling.returning(joined, begins).size == 0
+    marks = rows.marks
+    step = np.append(np.nan, np.diff(marks.order))  # NaN where one is unknown: no comparison holds
+    counted = marks.counted & np.append(False, marks.counted[:-1])
+    wrong = rows.late | (rows.follows & ((step <= 0) | ((step > 1) & counted)))
+    return not (wrong & rows.new).any() and not pairing.labelling.returning(rows)
 
 
 class _Before(NamedTuple):
@@ -92,13 +91,14 @@ class _Before(NamedTuple):
 
     row: int
     episode: int
+    label: int  # of the episode, among those of all groups
     order: float
     counted: bool
     ended: bool
 
 
 def _walk(
-    rows: LogRows,
+    marks: Marks,
     out: Bools,
     found: dict[int, Fault],
     pairing: Pairing,
@@ -110,30 +110,36 @@ def _walk(
 
     Rows that do not fit are added to those found. They are left out, or marked if rows before them are missing.
     """
-    before = {} if pairing.waiting is None else dict(_places(pairing.waiting))
-    recent, labels = pairing.labelling.recent.tolist(), codes(rows).tolist()
-    begun, latest = len(recent), {label: number for number, label in enumerate(recent)}
-    skipped = 0
-    for place, (group, now) in enumerate(_places(rows)):
+    before = {} if pairing.waiting is None else dict(_places(pairing.waiting.marks))
+    over = {label: number for number, label in enumerate(pairing.labelling.recent.tolist(), 1)}
+    ended, clock, skipped = len(pairing.labelling.recent), pairing.clock, 0
+    for place, (group, now) in enumerate(_places(marks)):
         fault = found.get(place)
         if fault is not None and (skipped >= allowed or not fault.skippable):
             return fault, place
         misfit = None
         last = before.get(group)
+        clock = max(clock, now.order) if pairing.mixed else now.order  # in this order, as a time may be NaN
+        same = last is not None and last.episode == now.episode and not last.ended
         if out[place]:
             pass
-        elif last is not None and last.episode == now.episode and not last.ended:
+        elif clock > now.order + pairing.idle:
+            misfit = _late(now, columns, shown)
+            out[place] = True
+        elif last is not None and same and not clock > last.order + pairing.idle:
             step = now.order - last.order
             if step <= 0 or (step > 1 and now.counted and last.counted):
                 misfit = _misplaced(now, last, columns, shown)
-                rows.cut[place] = step > 0
+                marks.cut[place] = step > 0
                 out[place] = step <= 0
-        elif pairing.labelling.named and begun - latest.get(labels[place], -RECENT - 1) <= RECENT:
-            misfit = _returning(now.row, columns, shown, pairing.labelling)
-            out[place] = True
         else:
-            latest[labels[place]] = begun
-            begun += 1
+            replaces = last is not None and not last.ended
+            if pairing.labelling.named and ended + replaces - over.get(now.label, -RECENT) < RECENT:
+                misfit = _returning(now.row, columns, shown)
+                out[place] = True
+            elif replaces and last is not None:
+                ended += 1
+                over[last.label] = ended
         if misfit is not None:
             if fault is None and skipped >= allowed:
                 return misfit, place
@@ -141,11 +147,14 @@ def _walk(
         skipped += place in found
         if not out[place]:
             before[group] = now
-    return None, len(rows)
+            if now.ended:
+                ended += 1
+                over[now.label] = ended
+    return None, len(marks)
 
 
-def _places(rows: LogRows) -> Iterator[tuple[int, _Before]]:
-    columns = (rows.row, rows.episode, rows.order, rows.counted, rows.ended)
+def _places(rows: Marks) -> Iterator[tuple[int, _Before]]:
+    columns = (rows.row, rows.episode, codes(rows), rows.order, rows.counted, rows.ended)
     return zip(rows.group.tolist(), map(_Before, *(column.tolist() for column in columns)), strict=True)
 
 
@@ -165,12 +174,25 @@ def _misplaced(now: _Before, last: _Before, columns: Columns, shown: Shown) -> F
     return Fault(now.row, columns.order, value, f"{problem}, after {number}row {last.row}{where}", remedy)
 
 
-def _returning(row: int, columns: Columns, shown: Shown, labelling: Labelling) -> Fault:
+def _late(now: _Before, columns: Columns, shown: Shown) -> Fault:
+    assert columns.order is not None
+    problem = "is before times of earlier rows, by more than the timeout"
+    remedy = "sort the log by time, or by episode and time"
+    return Fault(now.row, columns.order, shown(columns.order, now.row), problem, remedy)
+
+
+def _returning(row: int, columns: Columns, shown: Shown) -> Fault:
     assert columns.episode is not None
-    if labelling.interleaved:
-        problem = "goes on after its end, or is the label of two episodes"
-        remedy = "check the columns that mark the end, and give each episode its own label"
+    if columns.terminated is None and columns.truncated is None:
+        problem = "comes back after other episodes"
+        remedy = (
+            "give each episode its own label or, if rows are mixed, evaluate the log from its beginning, as a file and "
+            "not as a pipe, or say where episodes end: terminated, truncated or idle_timeout"
+        )
     else:
-        problem = "comes back after it ended, or after other episodes"
-        remedy = "say interleaved if rows of several episodes are mixed; else give each episode its own label"
+        problem = "comes back after it ended, or after others"
+        remedy = (
+            "check the columns that mark the end, and give each episode its own label; if rows were appended, evaluate "
+            "the log from its beginning"
+        )
     return Fault(row, columns.episode, shown(columns.episode, row), problem, remedy)

@@ -16,43 +16,55 @@ from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.pieces import Broken
 from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, naming, numbers, times, vectors
 
-__all__ = ["Decoder", "LogRows"]
+__all__ = ["Decoder", "LogRows", "Marks"]
 
 LABEL = "repair the label, or drop the row"
+
+
+@dataclass(frozen=True, eq=False)
+class Marks(Rows):
+    """Where each row of a log stands: its episode, its time, and what comes before and after it."""
+
+    row: Integers  # (T,) number in the log, from 1
+    group: Integers  # (T,) rows of one group follow each other in time
+    episode: Integers  # (T,) code of the label
+    labelled: Bools  # (T,) group and episode are readable
+    order: Floats  # (T,) NaN where there is none
+    counted: Bools  # (T,) the order counts steps, so a gap means missing rows
+    terminated: Bools  # (T,)
+    ended: Bools  # (T,) terminated or truncated
+    bad: Bools  # (T,)
+    cut: Bools  # (T,) rows are missing before this one
+    begins: Bools  # (T,) the first of an episode, once known
+    segment: Integers  # (T,) number of the unbroken part of an episode, -1 until known
+    stream: Integers  # (T,) label for the evaluator, -1 until known
 
 
 @dataclass(frozen=True, eq=False)
 class LogRows(Rows):
     """Rows of a log, decoded but not yet paired with their next states."""
 
-    row: Integers  # (T,) number in the log, from 1
     features: Floats | Integers  # (T, d), or (T,) states of a table
     next_features: Floats | Integers | None  # the same, where the log has them
     rewards: Floats  # (T,)
     ratios: Floats  # (T,) or (T, m)
-    terminated: Bools  # (T,)
-    ended: Bools  # (T,) terminated or truncated
     limited: Bools  # (T,) ended by a time limit that is part of the task
-    group: Integers  # (T,) rows of one group follow each other in time
-    episode: Integers  # (T,) code of the label
-    labelled: Bools  # (T,) group and episode are readable
-    order: Floats  # (T,) NaN where there is none
-    counted: Bools  # (T,) the order counts steps, so a gap means missing rows
-    bad: Bools  # (T,)
-    cut: Bools  # (T,) rows are missing before this one
-    segment: Integers  # (T,) number of the unbroken part of an episode, -1 until known
-    stream: Integers  # (T,) label for the evaluator, -1 until known
+    marks: Marks
 
     def verify(self) -> None:
         """Check the shapes of rows that come from a file."""
-        wide = ("features", "next_features", "ratios")
-        sizes = shapes(self, {f.name: "T" for f in fields(self) if f.name not in wide})
-        for name in wide:
+        sizes = shapes(self, {"rewards": "T", "limited": "T", **{f"marks.{f.name}": "T" for f in fields(Marks)}})
+        for name in ("features", "next_features", "ratios"):
             column = getattr(self, name)
             fits = column is None or (column.ndim in (1, 2) and len(column) == sizes["T"])
             demand(fits, f"LogRows.{name} does not have {sizes['T']} rows")
         same = self.next_features is None or self.next_features.shape == self.features.shape
         demand(same, "LogRows.next_features has another shape than the features")
+
+    def at(self, rows: slice | Integers, marks: Marks) -> LogRows:
+        """Return some of the rows, with these marks."""
+        after = None if self.next_features is None else self.next_features[rows]
+        return LogRows(self.features[rows], after, self.rewards[rows], self.ratios[rows], self.limited[rows], marks)
 
 
 # From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).
@@ -66,17 +78,22 @@ class Decoder:
     columns: Columns
     ratios: Ratios
     n_states: int | None
-    interleaved: bool
     gaps: bool
     ends: bool  # whether a time limit terminates
+    clock: bool = False  # the order is a time in seconds, even if its numbers are whole
 
-    def decode(self, batch: Any, broken: Broken, first_row: int, dimension: int) -> tuple[LogRows, Faults]:
-        """Decode rows, the first of which has the number `first_row`; vectors have length `dimension`, 0: unknown."""
+    def decode(
+        self, batch: Any, broken: Broken, first_row: int, dimension: int, mixed: bool = False
+    ) -> tuple[LogRows, Faults]:
+        """Decode rows, the first of which has the number `first_row`.
+
+        Vectors have length `dimension`, 0: unknown. If episodes are mixed, each is a group.
+        """
         columns = self.columns
         n = len(batch)
         faults = Faults(first_row, n)
         # With several episodes at once, a row of unknown episode could belong to any: it cannot be skipped.
-        single = not self.interleaved and columns.stream is None
+        single = not mixed and columns.stream is None
         for place, (value, problem) in broken.items():
             faults.note_one(place, "", value, problem, skip=single)
         episode, labelled = _labels(batch, columns.episode, faults, single)
@@ -99,26 +116,23 @@ class Decoder:
         if bad.any():  # harmless values, so that the arithmetic below works
             features, rewards, ratios = _without(features, bad, 0), _without(rewards, bad, 0), _without(ratios, bad, 1)
             after = None if after is None else _without(after, bad, 0)
-        none = np.full(n, -1, np.int64)
-        rows = LogRows(
+        never, unknown = np.zeros(n, np.bool_), np.full(n, -1, np.int64)
+        marks = Marks(
             row=first_row + np.arange(n),
-            features=features,
-            next_features=after,
-            rewards=rewards,
-            ratios=ratios,
-            terminated=terminated,
-            ended=ended,
-            limited=limited,
-            group=episode if self.interleaved else group,
+            group=episode if mixed else group,
             episode=episode,
             labelled=labelled & grouped,
             order=order,
             counted=counted,
+            terminated=terminated,
+            ended=ended,
             bad=bad,
-            cut=np.zeros(n, np.bool_),
-            segment=none,
-            stream=none,
+            cut=never.copy(),
+            begins=never,
+            segment=unknown,
+            stream=unknown,
         )
+        rows = LogRows(features, after, rewards, ratios, limited, marks)
         return rows, faults
 
     def _features(
@@ -160,9 +174,10 @@ class Decoder:
         clock = times(values)
         if clock is not None:
             faults.note(np.isnan(clock), column, values, "is no time", LABEL)
-            return clock, never
+            return clock / 1e6 if self.clock else clock, never
         order = _finite(batch, column, faults)
-        return np.where(np.isfinite(order), order, np.nan), never if self.gaps else order == np.floor(order)
+        counted = never if self.gaps or self.clock else order == np.floor(order)
+        return np.where(np.isfinite(order), order, np.nan), counted
 
 
 def _finite(batch: Any, column: str, faults: Faults, unless: Bools | None = None) -> Floats:

@@ -1,21 +1,23 @@
 """Pairing: join each row of a log with its next state, from the row itself or from the next row of its episode.
 
-Rows of a *group* follow each other in time. The whole log is one group, or each value of a stream column is, or, where
-episodes are interleaved, each episode. A row waits for the next row of its group. Without next features it also waits
-for the one after that, which shows whether it was the last row with a next state. So at most two rows of each group
-are carried from batch to batch, and batches may be cut anywhere.
+A row waits for the next row of its group. Without next features it also waits for the one after that, which shows
+whether it was the last row with a next state. So at most two rows of each group are carried from batch to batch, and
+batches may be cut anywhere.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from inferl.data.arrays import Bools, Floats, Integers
-from inferl.sources.logs.decoding import LogRows
-from inferl.sources.logs.labelling import Labelling, arrangement, follows, linked_to_previous
+from inferl.data.invariants import COUNT, bounds, demand
+from inferl.sources.logs.arrangement import Arranged, arranged
+from inferl.sources.logs.decoding import LogRows, Marks
+from inferl.sources.logs.labelling import Labelling
+from inferl.sources.logs.streams import StreamLabels
 
 __all__ = ["Paired", "Pairing"]
 
@@ -34,62 +36,135 @@ class Pairing:
     """Rows that wait for their next state, and the number dropped; updated in place."""
 
     labelling: Labelling
+    streams: StreamLabels = field(default_factory=StreamLabels)
     episodes_end: bool = False  # the last row of every episode ends it
-    waiting: LogRows | None = None
+    mixed: bool | None = None  # each episode is a group; None: not known yet, and it does not matter so far
+    idle: float = np.inf  # an episode is over after a longer pause
+    clock: float = -np.inf  # the latest time, if episodes are mixed
+    waiting: LogRows | None = None  # sorted by group
     dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
 
-    def take(self, rows: LogRows | None, final: bool = False) -> Paired | None:
-        """Add rows that have been admitted, and return those that are complete; `final`: no rows will follow."""
-        held = [part for part in (self.waiting, rows) if part is not None and len(part)]
-        if not held:
-            return None
-        n_new = 0 if rows is None else len(rows)
-        joined = LogRows.join(held)
-        order = arrangement(joined)
-        if order is not None:
-            joined = joined[order]
-        new = np.arange(len(joined)) if order is None else order
-        joined, starts = self.labelling.label(joined, new >= len(joined) - n_new, follows(joined))
-        return self._resolved(joined, starts, order is not None, final)
+    def verify(self) -> None:
+        """Check a state that comes from a file: the rows that wait are sorted, and have streams that were given."""
+        bounds(self, {"dropped": COUNT, "idle": (0, np.inf), "clock": (-np.inf, np.inf)})
+        if self.waiting is None:
+            return
+        marks = self.waiting.marks
+        demand(len(marks) > 0, "Pairing.waiting has no rows")
+        again = marks.group[1:] == marks.group[:-1]
+        in_order = (marks.group[1:] > marks.group[:-1]) | (again & (marks.row[1:] > marks.row[:-1]))
+        demand(bool(in_order.all()), "the rows that wait are not sorted")
+        demand(not (again[1:] & again[:-1]).any(), "more than two rows of a group wait")
+        if not self.streams.named:
+            held = marks.stream[(marks.stream >= 0) & ~np.concatenate([again, [False]])]
+            every = np.sort(np.concatenate([held, self.streams.free]))
+            fits = len(every) == self.streams.given and bool((every == np.arange(len(every))).all())
+            demand(fits, "the streams of the rows that wait are not those that were given")
 
-    def _resolved(self, rows: LogRows, starts: Floats | Integers, several: bool, final: bool) -> Paired | None:
+    def arrange(self, new: LogRows) -> Arranged:
+        """Arrange new rows, at least one, with those that wait."""
+        clocks = np.fmax.accumulate(np.append(self.clock, new.marks.order))[1:] if self.mixed else None
+        return arranged(self.waiting, new, clocks, self.idle)
+
+    def take(self, rows: Arranged) -> Paired | None:
+        """Add rows, and return those that are complete."""
+        if self.mixed:
+            self.clock = float(np.fmax.reduce(rows.marks.order, initial=self.clock))
+        return self._resolved(rows)
+
+    def finish(self) -> Paired | None:
+        """Return the rows that are complete if no rows follow."""
+        if self.waiting is None:
+            return None
+        marks = self.waiting.marks
+        same, never = marks.group[1:] == marks.group[:-1], np.zeros(len(marks), np.bool_)
+        follows = np.concatenate([[False], same & ~marks.begins[1:]])
+        place = None if same.all() else np.arange(len(marks))
+        held = Arranged(self.waiting, place, marks, never, follows, never, np.zeros(len(marks), np.int64), None)
+        return self._resolved(held, final=True)
+
+    def first_change(self, new: LogRows) -> int | None:
+        """Return the index of the first row that tells a log with mixed episodes from another, if not known before.
+
+        Its label is not that of the row before, which did not end its episode. Rows without a label do not count.
+        """
+        if self.mixed is not None:
+            return None
+        known = new.marks if new.marks.labelled.all() else new.marks[np.flatnonzero(new.marks.labelled)]
+        marks = known if self.waiting is None else Marks.join([self.waiting.marks[-1:], known])
+        changes = np.flatnonzero((marks.episode[1:] != marks.episode[:-1]) & ~marks.ended[:-1])
+        return int(marks.row[changes[0] + 1] - new.marks.row[0]) if len(changes) else None
+
+    def mix(self) -> None:
+        """From now on, each episode is a group."""
+        self.mixed = True
+        if self.waiting is not None:
+            marks = self.waiting.marks
+            self.waiting = replace(self.waiting, marks=replace(marks, group=marks.episode))
+            self.clock = float(np.fmax.reduce(marks.order, initial=-np.inf))
+
+    def _resolved(self, rows: Arranged, final: bool = False) -> Paired | None:
         """Return the rows about which everything is known; the others keep waiting."""
-        n, following = len(rows), follows(rows)
-        linked = np.r_[linked_to_previous(rows, following)[1:], False]  # to the next row of its group
-        has_next = np.r_[rows.group[1:] == rows.group[:-1], False]
-        known = rows.ended | has_next  # whether it is linked
+        marks, starts = self.labelling.label(rows)
+        n = len(marks)
+        linked = np.append(rows.linked()[1:], False)  # to the next row of its group
+        has_next, idle = rows.has_next(), rows.idle_at > 0
+        known = marks.ended | has_next | idle  # whether it is linked
         after = np.minimum(np.arange(n) + 1, n - 1)
+        # The row with which it is known.
+        known_by = np.where(marks.ended, marks.row, np.where(idle, rows.idle_at, marks.row[after]))
         if self.episodes_end:  # where another episode follows, or nothing does
-            closing = (has_next & ~np.r_[following[1:], False]) | (final & ~has_next)
-            rows = replace(rows, terminated=rows.terminated | (closing & ~rows.ended))
-        if rows.next_features is not None:
-            ready = (known | final) & ~rows.bad
+            closing = (known & ~np.append(rows.follows[1:], False)) | (final & ~has_next)
+            marks = replace(marks, terminated=marks.terminated | (closing & ~marks.ended))
+        if rows.rows.next_features is not None:
+            ready = (known | final) & ~marks.bad
             last = known & ~linked
-            settled_by = np.where(rows.ended, rows.row, rows.row[after])
-            done = known
+            settled_by, done = known_by, known
         else:
-            alone = rows.terminated & ~rows.bad
+            alone = marks.terminated & ~marks.bad
             ready = alone | (linked & (known[after] | final))
-            gives_up = ~linked & ~rows.terminated & ~rows.bad  # of the rows that are known: no next state
+            gives_up = ~linked & ~marks.terminated & ~marks.bad  # of the rows that are known: no next state
             last = alone | (linked & known[after] & gives_up[after])
             self.dropped += int(np.sum((known | final) & gives_up))
-            second = np.minimum(after + 1, n - 1)
-            with_next = np.where(rows.ended[after], rows.row[after], rows.row[second])
-            settled_by = np.where(linked, with_next, np.where(rows.ended, rows.row, rows.row[after]))
+            settled_by = np.where(linked, known_by[after], known_by)
             done = known & (~linked | known[after])
-        wait = np.flatnonzero(~done)
-        self.waiting = rows[wait] if wait.size and not final else None
         which = np.flatnonzero(ready)
+        rank = np.arange(len(which))
+        if rows.place is not None:  # in the order of completion, so that the batches do not matter
+            order = np.lexsort((marks.row[which], marks.row[which] if final else settled_by[which]))
+            rank[order] = np.arange(len(which))
+        if self.streams.named:
+            marks = replace(marks, stream=self.streams.by_group(marks))
+        elif which.size:
+            given = self.streams.by_segment(marks.segment[which], last[which], marks.stream[which], rank)
+            marks = replace(marks, stream=_followed(marks.stream, marks.segment, which, given))
+        rows = replace(rows, marks=marks)
+        self._keep(rows, np.flatnonzero(~done) if not final else which[:0])
         if which.size == 0:
-            return None if len(starts) == 0 else Paired(rows[:0], rows.features[:0], last[:0], starts)
-        if several:  # in the order of completion, so that the batches do not matter
-            which = which[np.lexsort((rows.row[which], rows.row[which] if final else settled_by[which]))]
-        out = (
-            rows[int(which[0]) : int(which[-1]) + 1]
-            if which[-1] - which[0] + 1 == len(which) and not several
-            else rows[which]
-        )
+            return None if len(starts) == 0 else Paired(rows.of(which), rows.rows.features[:0], last[:0], starts)
+        if rows.place is not None:
+            which = which[order]
+        out = rows.of(which)
         if out.next_features is not None:
             return Paired(out, out.next_features, last[which], starts)
-        goes_on = np.where(out.terminated, which, after[which])
-        return Paired(out, rows.features[goes_on], last[which], starts)
+        goes_on = np.where(marks.terminated[which], which, after[which])
+        features = rows.rows.features[goes_on if rows.place is None else rows.place[goes_on]]
+        return Paired(out, features, last[which], starts)
+
+    def _keep(self, rows: Arranged, wait: Integers) -> None:
+        """Let some rows wait, beside those that did not take part."""
+        held = [part for part in (rows.others, rows.of(wait)) if part is not None and len(part)]
+        if len(held) < 2:
+            self.waiting = held[0] if held else None
+            return
+        joined = LogRows.join(held)
+        self.waiting = joined[np.argsort(joined.marks.group, kind="stable")]  # two sorted runs: quick
+
+
+def _followed(stream: Integers, segment: Integers, which: Integers, given: Integers) -> Integers:
+    """Return the streams of sorted rows: as given to some, and later rows of their segments have the same."""
+    stream = stream.copy()
+    stream[which] = given
+    opens = np.concatenate([[True], segment[1:] != segment[:-1]])
+    source = np.maximum.accumulate(np.where(opens | (stream >= 0), np.arange(len(stream)), 0))
+    return np.asarray(stream[source])

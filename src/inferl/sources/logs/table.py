@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from inferl.data.arrays import as_count, is_number, short
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
-from inferl.errors import CheckpointMismatchError, SettingError
+from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
@@ -22,6 +24,7 @@ from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.inputs import log_name, open_log, rereadable
 from inferl.sources.logs.labelling import Labelling
+from inferl.sources.logs.mixing import is_mixed
 from inferl.sources.logs.pairing import Paired, Pairing
 from inferl.sources.logs.parts import Log
 from inferl.sources.logs.pieces import Piece
@@ -55,7 +58,7 @@ class _Progress:
 
     def verify(self) -> None:
         """Check the shapes and bounds of a position that comes from a file."""
-        bounds(self, {"pairing.dropped": COUNT, **dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT)})
+        bounds(self, dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT))
         waiting = self.pairing.waiting
         fits = waiting is None or waiting.features.shape[1:] in ((), (self.dimension,))
         demand(fits, f"rows wait whose features do not have length {self.dimension}")
@@ -105,7 +108,7 @@ class Table:
     discount: float
     clip: float | None
     episodes_end: bool
-    interleaved: bool
+    idle_timeout: float  # seconds; infinite: none
     gaps: bool
     ends: bool
     skip_bad: int
@@ -126,28 +129,21 @@ class Table:
             columns, targets = bound(self.policies, self._resolved(log.name, log.columns), log.columns, log.name)
             progress = deepcopy(self._begin) or self._fresh()
             progress.compute_with(targets, log.name)
-            progress.pairing.labelling.named = columns.episode is not None
+            pairing = progress.pairing
+            pairing.labelling.named = columns.episode is not None and not self.sessions
+            pairing.streams.named = columns.stream is not None
+            if columns.episode is None or columns.stream is not None:
+                pairing.mixed = False
             borders = (columns.episode, columns.terminated, columns.truncated)
             progress.episodic = any(name is not None for name in borders)
             self._now[:] = [progress]
             if progress.complete:
                 return
-            decoder = Decoder(columns, RatioReader(targets), self.n_states, self.interleaved, self.gaps, self.ends)
             digest = Digest(str(columns))
-            for piece in self._pieces(log, columns, progress, digest):
-                file, row = log.where(progress.rows + 1)
-                with damage(f"{file}, after row {row - 1}"):
-                    parsed = piece.parsed()
-                try:
-                    rows, faults = decoder.decode(*parsed, progress.rows + 1, progress.dimension)
-                except SettingError as error:
-                    raise SettingError(f"{file}: {error}") from None
-                dimension = self.n_states or rows.features.shape[1]
-                progress.check(rows, dimension, file)
-                progress.dimension = dimension
+            for piece, batch, rows, faults in self._decoded(log, RatioReader(targets), columns, progress, digest):
                 allowed = self.skip_bad - progress.skipped
-                admitted = admit(rows, faults, progress.pairing, columns, _showing(parsed[0], faults), allowed)
-                paired = progress.pairing.take(admitted.rows if len(admitted.rows) else None)
+                admitted = admit(rows, faults, pairing, columns, _showing(batch, faults), allowed)
+                paired = None if admitted.rows is None else pairing.take(admitted.rows)
                 read = piece if admitted.fatal is None else piece[: admitted.fatal.row - faults.first_row]
                 read.add_to(digest)
                 progress.rows += len(read)
@@ -159,10 +155,52 @@ class Table:
                 if admitted.fatal is not None:
                     raise admitted.fatal.error(log.where, progress.skipped)
             ended = deepcopy(progress)
-            paired = ended.pairing.take(None, final=True)
+            paired = ended.pairing.finish()
             ended.complete = True
             self._now[:] = [ended, progress]
             yield from self._chunk(paired, ended)
+
+    def _decoded(
+        self, log: Log, ratios: RatioReader, columns: Columns, progress: _Progress, digest: Digest
+    ) -> Iterator[tuple[Piece, Any, LogRows, Faults]]:
+        """Read on and decode; where it turns out that episodes are mixed, a piece is cut in two."""
+        decoder = Decoder(columns, ratios, self.n_states, self.gaps, self.ends, self.sessions)
+        pairing = progress.pairing
+
+        def decoded(piece: Piece) -> tuple[Piece, Any, LogRows, Faults]:
+            file, row = log.where(progress.rows + 1)
+            with damage(f"{file}, after row {row - 1}"):
+                batch, broken = piece.parsed()
+            try:
+                rows, faults = decoder.decode(
+                    batch, broken, progress.rows + 1, progress.dimension, mixed=bool(pairing.mixed)
+                )
+            except SettingError as error:
+                raise SettingError(f"{file}: {error}") from None
+            dimension = self.n_states or rows.features.shape[1]
+            progress.check(rows, dimension, file)
+            progress.dimension = dimension
+            return piece, batch, rows, faults
+
+        for piece in self._pieces(log, columns, progress, digest):
+            now = decoded(piece)
+            change = pairing.first_change(now[2])
+            if change is not None and self._is_mixed(columns):
+                if change:
+                    yield decoded(piece[:change])
+                pairing.mix()
+                now = decoded(piece[change:])
+            elif change is not None:
+                pairing.mixed = False
+            yield now
+
+    def _is_mixed(self, columns: Columns) -> bool:
+        """Return whether rows of several episodes are mixed, where the first of them has no end."""
+        if not self.rereadable:
+            return self.sessions or columns.terminated is not None or columns.truncated is not None
+        with suppress(DataError, SettingError), open_log(self.source) as log:
+            return is_mixed(log, columns, self.batch, self.sessions)
+        return False  # what is wrong is said when the rows are read
 
     def _pieces(self, log: Log, columns: Columns, progress: _Progress, digest: Digest) -> Iterator[Piece]:
         """Read on from the position; the rows before it must be those that were read."""
@@ -198,8 +236,8 @@ class Table:
                 f"{log}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
                 "name it (terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
             )
-        if self.interleaved and (columns.episode is None or columns.stream is not None):
-            raise SettingError("interleaved needs the column of the episodes, and no column of streams")
+        if self.sessions and columns.order is None:
+            raise SettingError(f"{log}: idle_timeout needs the column of the times (order)")
         return columns
 
     def _chunk(self, paired: Paired | None, progress: _Progress) -> Iterator[Transitions]:
@@ -218,18 +256,18 @@ class Table:
             rows.features,
             rows.rewards,
             paired.next_features,
-            np.where(rows.terminated, 0.0, self.discount),
+            np.where(rows.marks.terminated, 0.0, self.discount),
             ratios,
             last=paired.last,
-            episode=rows.segment,
-            stream=rows.stream,
-            truncated=paired.last & (rows.limited | ~rows.terminated),
+            episode=rows.marks.segment,
+            stream=rows.marks.stream,
+            truncated=paired.last & (rows.limited | ~rows.marks.terminated),
         )
 
     # The protocol of a source.
 
     def _fresh(self) -> _Progress:
-        return _Progress(Pairing(Labelling(named=False, interleaved=self.interleaved), self.episodes_end))
+        return _Progress(Pairing(Labelling(named=False), episodes_end=self.episodes_end, idle=self.idle_timeout))
 
     @property
     def _progress(self) -> _Progress:
@@ -279,6 +317,9 @@ class Table:
         if not self._now:
             return {"log": f"{self.name}, not read yet"}
         facts = {"log": f"{self.name}, {self.rows:,} rows"}
+        if self._progress.pairing.mixed:
+            most = self._progress.pairing.labelling.most_open
+            facts["episodes"] = f"mixed in order of time, at most {most:,} open at once"
         if self.dropped:
             dropped = f"{self.dropped}: the last of an episode, without a next state"
             remedy = "; if it ends there, name a column that says so (terminated), or say episodes_end"
@@ -298,6 +339,11 @@ class Table:
     def rereadable(self) -> bool:
         """Whether the log can be read more than once: a pipe, an iterator or a stream of batches cannot."""
         return rereadable(self.source)
+
+    @property
+    def sessions(self) -> bool:
+        """Whether an episode is over after a pause, and its label may come back."""
+        return bool(np.isfinite(self.idle_timeout))
 
     @property
     def dimension(self) -> int:
@@ -343,6 +389,15 @@ def _another(log: str, rows: int, problem: str) -> CheckpointMismatchError:
     )
 
 
+def _seconds(timeout: float | timedelta | None) -> float:
+    if timeout is None:
+        return np.inf
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not is_number(seconds) or not 0 < seconds < np.inf:
+        raise SettingError(f"idle_timeout is {short(timeout)}; it must be a positive number of seconds, or a timedelta")
+    return float(seconds)
+
+
 def _showing(batch: Any, faults: Faults) -> Callable[[str, int], str]:
     return lambda column, row: shown(column_of(batch, column)[row - faults.first_row])
 
@@ -370,7 +425,7 @@ def table(
     ratio: str | Sequence[str] | None = None,
     clip: float | None = None,
     episodes_end: bool = False,
-    interleaved: bool = False,
+    idle_timeout: float | timedelta | None = None,
     gaps: bool = False,
     time_limit: str | None = None,
     skip_bad: int = 0,
@@ -397,7 +452,8 @@ def table(
         The action is read only if a `policy` needs it.
     episode, order
         Label of the episode (whole numbers or text), and position in it: rows that are out of order, duplicated or
-        missing are refused. Without labels, episodes end where a flag says so.
+        missing are refused. Without labels, episodes end where a flag says so. Episodes come one after the other, or
+        mixed, in order of time; `describe` says which.
     terminated, truncated
         Flags of the row that ends an episode. The value after a termination is 0; a truncation cuts the episode off.
     stream
@@ -428,9 +484,10 @@ def table(
         Largest ratio; larger ones are clipped, and counted in `clipped`.
     episodes_end
         The last row of every episode terminates it, unless it is marked as truncated: for logs without flags.
-        Interleaved episodes then all stay open until the log ends, which takes memory.
-    interleaved
-        Rows of several episodes are mixed.
+        Mixed episodes then all stay open until the log ends, which takes memory, or until `idle_timeout`.
+    idle_timeout
+        Pause after which an episode is over, in seconds or as a timedelta; a label that comes back later is a new
+        episode, such as the next session of a user. The order column holds times, or numbers that count seconds.
     gaps
         The order column may have gaps: it sorts the rows and does not count them.
     time_limit
@@ -486,5 +543,5 @@ def table(
         "target_log_probability": target_log_probability,
         "ratio": ratio,
     }
-    flags = episodes_end, interleaved, gaps, limit_ends(time_limit, discount)
+    flags = episodes_end, _seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
     return Table(source, wanted, as_targets(policy), n_states, discount, clip, *flags, skip_bad, batch)
