@@ -30,6 +30,7 @@ class File:
     name: str  # for messages
     path: str
     system: Any = None
+    size: int | None = None
 
     @property
     def partition(self) -> dict[str, str | None]:
@@ -83,7 +84,9 @@ def find_files(path: str) -> list[File]:
     if not found:
         raise SettingError(f"there are no files in {path}")
     local = None if prefix is None else system
-    return [File(one if prefix is None else prefix + one.lstrip("/"), one, local) for one in found]
+    return [
+        File(path if prefix is None else prefix + path.lstrip("/"), path, local, size) for path, size in found.items()
+    ]
 
 
 @contextmanager
@@ -128,20 +131,22 @@ def _by_fsspec(uri: str) -> tuple[Any, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(system)), str(place)
 
 
-def _files(system: Any, path: str) -> list[str] | None:
-    """Return the paths of all files that a path names, sorted; None if nothing is there."""
+def _files(system: Any, path: str) -> dict[str, int | None] | None:
+    """Return the files that a path names, sorted, with their sizes; None if nothing is there."""
     from pyarrow.fs import FileSelector, FileType
 
     (info,) = system.get_file_info([path])
     if info.type == FileType.NotFound:
-        matches = _matching(system, path) if _WILD.search(path) else []
-        return sorted({file for one in matches for file in _files(system, one) or ()}, key=natural) or None
+        sizes: dict[str, int | None] = {}
+        for one in _matching(system, path) if _WILD.search(path) else ():
+            sizes |= _files(system, one) or {}
+        return dict(sorted(sizes.items(), key=lambda item: natural(item[0]))) or None
     if info.type != FileType.Directory:
-        return [path]
+        return {path: info.size}
     inside = system.get_file_info(FileSelector(path, recursive=True))
     visible = _pattern("**/*")
-    files = (one.path for one in inside if one.type == FileType.File)
-    return sorted((file for file in files if visible.fullmatch(_below(path, file))), key=natural)
+    sizes = {one.path: one.size for one in inside if one.type == FileType.File}
+    return {file: sizes[file] for file in sorted(sizes, key=natural) if visible.fullmatch(_below(path, file))}
 
 
 def _matching(system: Any, glob: str) -> list[str]:

@@ -32,8 +32,9 @@ def open_frame(name: str, source: Any) -> Iterator[Part]:
         with _in_our_words(name):
             yield from read(columns, batch)
 
-    sized = hasattr(source, "__len__")
-    yield Batches(name, type(source).__name__, schema, batches, rows=len(source) if sized else None)
+    yield Batches(
+        name, type(source).__name__, schema, batches, rows=len(source) if hasattr(source, "__len__") else None
+    )
 
 
 @contextmanager

@@ -122,6 +122,7 @@ class _Unopened:
 
     open: Callable[[], AbstractContextManager[Part | None]]
     partition: Mapping[str, str | None] = field(default_factory=dict)
+    size: int | None = None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import io
 import json
 import select
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ __all__ = ["CSVPart", "JSONPart"]
 
 READ = 1 << 20  # bytes at a time
 LONGEST = 1 << 26  # bytes of a line; a file with longer ones is not text
+TAIL = 1 << 18  # bytes at the end of a file in which its last lines are
 NESTED = 1000  # most opening brackets in a line of JSON that is passed to Arrow
 
 
@@ -52,6 +54,12 @@ class Lines:
         block = self.held[self.taken : self.taken + size]
         self.taken += len(block)
         return block
+
+    def peek(self) -> int:
+        """Return how many lines the first megabytes have, and leave them to be taken."""
+        if not self.over:
+            self._read()
+        return len(self.held) - self.taken
 
     def _read(self) -> None:
         data = self.file.read1(READ)
@@ -101,10 +109,17 @@ class _LinePart:
 
     columns: list[str]
     form = "lines"
-    rows: int | None = None
 
-    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        format: str,
+        file: io.BufferedIOBase,
+        read_bytes: Callable[[], int] | None = None,
+        random: Any = None,
+    ) -> None:
         self.name, self.format = name, format
+        self.read_bytes, self.random = read_bytes, random  # for a plan: see `read_part`
         self.kinds: dict[str, str] = {}  # all is text, or differs from line to line
         self.lines = Lines(name, file)
 
@@ -112,6 +127,26 @@ class _LinePart:
         """Cut the lines into blocks."""
         while block := self.lines.take(batch):
             yield _LinePiece(self, columns, block)
+
+    def count(self, size: int | None) -> tuple[int | None, bool]:
+        """Estimate the number of lines from those of the first megabytes."""
+        lines = self.lines.peek()
+        if self.lines.over:
+            return lines, True
+        if size is None or self.read_bytes is None:
+            return None, False
+        return round(lines * size / self.read_bytes()), False
+
+    def tail(self, columns: list[str], rows: int) -> Piece | None:
+        """Return the last lines, unless the text is compressed."""
+        if self.random is None:
+            return None
+        with open(self.random, "rb") if isinstance(self.random, str) else nullcontext(self.random) as file:
+            begin = max(file.seek(0, io.SEEK_END) - TAIL, 0)
+            file.seek(begin)
+            # The first is not whole, or is the header; JSON lines of a short file have no header.
+            lines = file.read().split(b"\n")[1 if begin or self.form != "lines" else 0 :]
+        return _LinePiece(self, columns, list(filter(bytes.strip, lines))[-rows:])
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
         """Return the good rows of a block, and the bad ones by their index."""
@@ -138,8 +173,8 @@ class _LinePart:
 class CSVPart(_LinePart):
     """Values separated by commas, tabs or semicolons; the first line has the names. Values stay text until decoded."""
 
-    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
-        super().__init__(name, file, format)
+    def __init__(self, name: str, format: str, file: io.BufferedIOBase, *plan: Any) -> None:
+        super().__init__(name, format, file, *plan)
         header = next(iter(self.lines.take(1)), b"")
         try:
             names = header.decode("utf-8-sig").strip()
@@ -201,8 +236,8 @@ def _missing() -> frozenset[str]:
 class JSONPart(_LinePart):
     """JSON lines: one object in each line; the keys of the first are the columns."""
 
-    def __init__(self, name: str, file: io.BufferedIOBase, format: str) -> None:
-        super().__init__(name, file, format)
+    def __init__(self, name: str, format: str, file: io.BufferedIOBase, *plan: Any) -> None:
+        super().__init__(name, format, file, *plan)
         self.texts: set[str] = set()  # columns that Arrow would parse as times; as labels they are text
         first = next(iter(self.lines.take(1)), b"")
         self.lines.taken -= 1  # it is a row

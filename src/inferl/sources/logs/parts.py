@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Protocol
 
 from inferl.errors import SettingError
 from inferl.sources.logs.pieces import PartPiece, Piece
 from inferl.sources.logs.readers import Part, damage
 
-__all__ = ["Log", "Openable"]
+__all__ = ["Log", "OpenPart", "Openable", "check_kinds"]
 
 _ALIKE = dict.fromkeys(("flag", "integer", "float"), "number")  # kinds that may differ between the parts of a log
 
@@ -24,9 +25,56 @@ class Openable(Protocol):
         """Columns that have one value in the whole part."""
         ...
 
+    @property
+    def size(self) -> int | None:
+        """Bytes, if it is a file."""
+        ...
+
     def open(self) -> AbstractContextManager[Part | None]:
         """Open it; None if it is empty."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPart:
+    """A part of a log that is open, with the columns that have one value in all of it."""
+
+    part: Part
+    partition: Mapping[str, str | None]
+    size: int | None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.part.name
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns."""
+        return self.part.columns + [name for name in self.partition if name not in self.part.columns]
+
+    def pieces(self, names: list[str], batch: int) -> Iterator[Piece]:
+        """Yield the rows from the first on, at most `batch` at a time."""
+        own, constants = self._divided(names)
+        rows, pieces = 0, self.part.pieces(own, batch)
+        while True:
+            with damage(f"{self.name}, after row {rows}"):
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            rows += len(piece)
+            yield PartPiece(piece, self.part.form, constants)
+
+    def tail(self, names: list[str], rows: int) -> Piece | None:
+        """Return the last rows; None if the whole part had to be read for them."""
+        own, constants = self._divided(names)
+        with damage(self.name):
+            piece = self.part.tail(own, rows)
+        return None if piece is None else PartPiece(piece, self.part.form, constants)
+
+    def _divided(self, names: list[str]) -> tuple[list[str], dict[str, str | None]]:
+        own = [name for name in names if name in self.part.columns or name not in self.partition]
+        return own, {name: self.partition[name] for name in names if name not in own}
 
 
 class Log:
@@ -50,21 +98,27 @@ class Log:
         except BaseException:
             self._open.close()
             raise
-        self.columns = _columns(self._part, self._partition)
+        self.columns = self._part.columns
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._open.close()
 
-    def _next(self) -> Part | None:
+    def _next(self) -> OpenPart | None:
         """Close the part that is open, and open the next one that is not empty."""
         for one in self._parts:
             self._open.close()
-            self._partition = one.partition
             part = self._open.enter_context(one.open())
             if part is not None:
-                return part
+                return OpenPart(part, one.partition, one.size)
         return None
+
+    def parts(self) -> Iterator[OpenPart]:
+        """Yield the parts one after the other; when the next is opened, the one before is closed."""
+        part = self._part
+        while part is not None:
+            yield part
+            part = self._next()
 
     def pieces(
         self, names: list[str], batch: int, check: Callable[[str, list[str]], None] | None = None
@@ -80,25 +134,16 @@ class Log:
         check
             Refuses the columns of a part, given its name and its columns, if they differ from those of the first.
         """
-        part, rows, first, kinds = self._part, 0, self.columns, dict[str, tuple[str, str]]()
-        while part is not None:
-            columns = _columns(part, self._partition)
-            if columns != first and check is not None:
-                check(part.name, columns)
-            _check_kinds(part, names, kinds)
+        rows, kinds = 0, dict[str, tuple[str, str]]()
+        for part in self.parts():
+            if check is not None and part.columns != self.columns:
+                check(part.name, part.columns)
+            check_kinds(part.part, names, kinds)
             self._begins.append(rows)
             self._names.append(part.name)
-            own = [name for name in names if name in part.columns or name not in self._partition]
-            constants = {name: self._partition[name] for name in names if name not in own}
-            pieces = part.pieces(own, batch)
-            while True:
-                with damage(f"{part.name}, after row {rows - self._begins[-1]}"):
-                    piece = next(pieces, None)
-                if piece is None:
-                    break
+            for piece in part.pieces(names, batch):
                 rows += len(piece)
-                yield PartPiece(piece, part.form, constants)
-            part = self._next()
+                yield piece
 
     def where(self, row: int) -> tuple[str, int]:
         """Return the part in which a row is that has been read, and its number there, from 1."""
@@ -106,14 +151,10 @@ class Log:
         return self._names[place], row - self._begins[place]
 
 
-def _columns(part: Part, partition: Mapping[str, str | None]) -> list[str]:
-    return part.columns + [name for name in partition if name not in part.columns]
-
-
-def _check_kinds(part: Part, names: list[str], seen: dict[str, tuple[str, str]]) -> None:
-    """Refuse a part in which a column has another kind than in the parts before it."""
+def check_kinds(part: Part, names: list[str], seen: dict[str, tuple[str, str]]) -> None:
+    """Refuse a part in which a column has another kind than in the parts before it, which are `seen`."""
     for name in names:
-        kind = part.kinds.get(name, "null")
+        kind = part.kinds.get(name, "null").partition("<")[0]  # two structs may differ in fields that nobody reads
         kind = _ALIKE.get(kind, kind)
         if kind == "null":
             continue

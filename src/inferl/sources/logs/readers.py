@@ -30,10 +30,17 @@ class Part(Protocol):
     columns: list[str]
     kinds: dict[str, str]  # kind of each column, where the format has types
     form: str  # how the rows are stored, for the digest: as columns, or as lines below a header
-    rows: int | None  # None: not known before it is read
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Yield the rows from the first on, at most `batch` at a time."""
+        ...
+
+    def count(self, size: int | None) -> tuple[int | None, bool]:
+        """Return the number of rows, and whether this is exact or an estimate from the bytes; None: not known."""
+        ...
+
+    def tail(self, columns: list[str], rows: int) -> Piece | None:
+        """Return the last rows, if they can be read without those before them."""
         ...
 
 
@@ -81,7 +88,7 @@ def read_part(name: str, file: Any, random: Any = None) -> Part | None:
         The same bytes in any order, for pyarrow: a path or a file. None if there is no such access, as for a pipe.
     """
     pa = import_pyarrow()
-    packed = ""
+    packed, read_bytes = "", getattr(file, "tell", None)
     with damage(name):
         begin = file.peek(16)[:16]
         codec = _codec(begin)
@@ -100,15 +107,15 @@ def read_part(name: str, file: Any, random: Any = None) -> Part | None:
                 raise SettingError(
                     _needs_access(name, "an Arrow file", "pipe an Arrow stream, or name the file", codec)
                 )
-            return _arrow_file(name, pa.ipc.open_file(random if not isinstance(random, str) else pa.OSFile(random)))
+            return _ArrowFile(name, pa.ipc.open_file(random if not isinstance(random, str) else pa.OSFile(random)))
         if begin.startswith(STREAM):
             reader = pa.ipc.open_stream(file)
             return Batches(name, "Arrow stream" + packed, reader.schema, lambda columns, batch: reader, sound=False)
         if begin.startswith(b"PK\3\4"):
             raise SettingError(f"{name} is a zip archive; unpack it, or compress it with gzip or zstd")
         if begin.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
-            return JSONPart(name, file, "JSON lines" + packed)
-        return CSVPart(name, file, "CSV" + packed)
+            return JSONPart(name, "JSON lines" + packed, file, read_bytes, random)
+        return CSVPart(name, "CSV" + packed, file, read_bytes, random)
 
 
 def _codec(begin: bytes) -> str | None:
@@ -156,7 +163,7 @@ class Batches:
         sound: bool = True,
         rows: int | None = None,
     ) -> None:
-        self.name, self.format, self.read, self.sound, self.rows = name, format, read, sound, rows
+        self.name, self.format, self.read, self.sound, self._rows = name, format, read, sound, rows
         self.columns = list(schema.names)
         self.kinds = kinds_of(schema)
 
@@ -169,12 +176,36 @@ class Batches:
             for start in range(0, len(wanted), batch):
                 yield ColumnPiece(wanted.slice(start, batch))
 
+    def count(self, size: int | None) -> tuple[int | None, bool]:
+        """Return the number of rows of a frame; that of a stream is not known."""
+        return self._rows, True
 
-def _arrow_file(name: str, file: Any) -> Batches:
-    def read(columns: list[str], batch: int) -> Iterator[Any]:
-        return (file.get_batch(i) for i in range(file.num_record_batches))
+    def tail(self, columns: list[str], rows: int) -> Piece | None:
+        """Return None: a stream has no end until it has been read."""
+        return None
 
-    return Batches(name, "Arrow file", file.schema, read, sound=False)
+
+class _ArrowFile(Batches):
+    """An Arrow file: batches with an index."""
+
+    def __init__(self, name: str, file: Any) -> None:
+        def read(columns: list[str], batch: int) -> Iterator[Any]:
+            return (file.get_batch(i) for i in range(file.num_record_batches))
+
+        super().__init__(name, "Arrow file", file.schema, read, sound=False)
+        self.file = file
+
+    def count(self, size: int | None) -> tuple[int | None, bool]:
+        """Return the number of rows."""
+        return self.file.count_rows(), True
+
+    def tail(self, columns: list[str], rows: int) -> Piece | None:
+        """Return rows of the last batch."""
+        if self.file.num_record_batches == 0:
+            return None
+        batch = self.file.get_batch(self.file.num_record_batches - 1).select(columns)
+        batch.validate(full=True)
+        return ColumnPiece(batch)[-rows:]
 
 
 class _ParquetPart:
@@ -190,7 +221,6 @@ class _ParquetPart:
         self.file = parquet.ParquetFile(file, pre_buffer=False)
         self.columns = list(self.file.schema_arrow.names)
         self.kinds = kinds_of(self.file.schema_arrow)
-        self.rows: int | None = int(self.file.metadata.num_rows)
 
     def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
         """Read row group by row group."""
@@ -199,3 +229,16 @@ class _ParquetPart:
                 for piece in file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False):
                     piece.validate(full=True)
                     yield ColumnPiece(piece)
+
+    def count(self, size: int | None) -> tuple[int | None, bool]:
+        """Return the number of rows."""
+        return int(self.file.metadata.num_rows), True
+
+    def tail(self, columns: list[str], rows: int) -> Piece | None:
+        """Return rows of the last row group."""
+        groups = self.file.metadata.num_row_groups
+        if groups == 0:
+            return None
+        table = self.file.read_row_group(groups - 1, columns=columns, use_threads=False)
+        table.validate(full=True)
+        return ColumnPiece(table)[-rows:]
