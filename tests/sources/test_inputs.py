@@ -226,6 +226,16 @@ def test_columns_of_partitions(tmp_path: Path) -> None:
     assert same(joined(table(tmp_path / "log", **ROLES)), WHOLE)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in INPUTS if kind not in ONCE])
+def test_a_log_can_be_looked_at_while_it_is_read(kind: str, tmp_path: Path) -> None:
+    """Whether its episodes are mixed is found by reading on; no row may be lost by that."""
+    roles = ROLES | {"terminated": None}
+    source = table(INPUTS[kind](tmp_path), **roles, batch=64)
+    assert same(joined(source), joined(table(FRAME, **roles)))
+    if hasattr(source.source, "close"):
+        source.source.close()
+
+
 # What is wrong with one of the files is said of this one.
 
 

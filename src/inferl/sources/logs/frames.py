@@ -9,7 +9,7 @@ from typing import Any
 from inferl.errors import DataError, InferlError
 from inferl.sources.logs.readers import Batches, Part, import_pyarrow
 
-__all__ = ["is_frame", "open_frame"]
+__all__ = ["is_frame", "is_relation", "open_frame"]
 
 Opened = tuple[Any, Callable[[list[str], int], Iterator[Any]]]
 """The schema, and the record batches for some columns, in batches of about so many rows."""
@@ -18,6 +18,11 @@ Opened = tuple[Any, Callable[[list[str], int], Iterator[Any]]]
 def is_frame(source: Any) -> bool:
     """Return whether something is a data frame, a stream of record batches, or a query of a library that is known."""
     return _opener(source) is not None
+
+
+def is_relation(source: Any) -> bool:
+    """Return whether something is a query of DuckDB."""
+    return type(source).__module__.partition(".")[0] == "duckdb" and hasattr(source, "project")
 
 
 @contextmanager
@@ -52,7 +57,7 @@ def _opener(source: Any) -> Callable[[Any], Opened] | None:
     """Return the function that opens a frame; None if it is no frame."""
     library = type(source).__module__.partition(".")[0]
     for condition, opener in (
-        (library == "duckdb" and hasattr(source, "project"), _relation),
+        (is_relation(source), _relation),
         (hasattr(source, "__arrow_c_stream__"), _stream),
         (library == "pyarrow" and hasattr(source, "scanner"), _dataset),
         (library == "pyarrow" and hasattr(source, "projected_schema"), _scanner),

@@ -11,22 +11,22 @@ Whatever it is, it becomes parts (`parts`), which are read one after the other a
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from inferl.errors import SettingError
 from inferl.sources.logs.files import File, find_files, is_uri
-from inferl.sources.logs.frames import is_frame, open_frame
+from inferl.sources.logs.frames import is_frame, is_relation, open_frame
+from inferl.sources.logs.handles import is_seekable, open_handle
 from inferl.sources.logs.parts import Log, Openable
-from inferl.sources.logs.readers import READ, Part, import_pyarrow, read_part
+from inferl.sources.logs.readers import Part
 
-__all__ = ["exists", "log_name", "open_log", "rereadable"]
+__all__ = ["exists", "log_name", "open_log", "reopenable", "rereadable"]
 
 
 def open_log(source: Any) -> Log:
@@ -78,8 +78,15 @@ def rereadable(source: Any) -> bool:
     if isinstance(source, list | tuple):
         return all(map(rereadable, source))
     if hasattr(source, "read"):
-        return _seekable(source)
+        return is_seekable(source)
     return not hasattr(source, "__next__") and type(source).__name__ != "Scanner"
+
+
+def reopenable(source: Any) -> bool:
+    """Return whether a log can be read a second time while it is being read; a database does one thing at a time."""
+    if isinstance(source, list | tuple):
+        return all(map(reopenable, source))
+    return rereadable(source) and not is_relation(source)
 
 
 def exists(source: Any) -> bool:
@@ -99,13 +106,13 @@ def exists(source: Any) -> bool:
 def _parts(source: Any, name: str = "") -> Iterator[Openable]:
     if isinstance(source, str | os.PathLike):
         if source == "-":
-            yield _Unopened(lambda: _open_handle("standard input", sys.stdin.buffer, seek=False))
+            yield _Unopened(lambda: open_handle("standard input", sys.stdin.buffer, seek=False))
         else:
             yield from find_files(os.fspath(source))
     elif is_frame(source):
         yield _Unopened(lambda: open_frame(name or log_name(source), source))
     elif hasattr(source, "read"):
-        yield _Unopened(lambda: _open_handle(log_name(source), source, seek=_seekable(source)))
+        yield _Unopened(lambda: open_handle(log_name(source), source, seek=is_seekable(source)))
     elif isinstance(source, list | tuple) or hasattr(source, "__next__"):
         for number, one in enumerate(source, 1):
             yield from _parts(one, f"frame {number}")
@@ -123,30 +130,3 @@ class _Unopened:
     open: Callable[[], AbstractContextManager[Part | None]]
     partition: Mapping[str, str | None] = field(default_factory=dict)
     size: int | None = None
-
-
-@contextmanager
-def _open_handle(name: str, handle: Any, seek: bool) -> Iterator[Part | None]:
-    """Read an open file, from its beginning if it can `seek`; it stays open."""
-    if isinstance(handle, io.TextIOBase):
-        handle = getattr(handle, "buffer", None)
-        if handle is None:
-            raise SettingError(f"{name} is open as text; open it as bytes, with open(path, 'rb')")
-    if seek:
-        handle.seek(0)
-    random = handle if seek else None
-    if hasattr(handle, "peek") and hasattr(handle, "read1"):
-        yield read_part(name, handle, random)
-        return
-    # Without a second buffer, which would wait until it is full.
-    raw = handle if hasattr(handle, "readinto") else import_pyarrow().PythonFile(handle, "r")
-    buffered = io.BufferedReader(raw, READ)
-    try:
-        yield read_part(name, buffered, random)
-    finally:
-        buffered.detach()
-
-
-def _seekable(handle: Any) -> bool:
-    seekable = getattr(handle, "seekable", None)
-    return bool(seekable and seekable())

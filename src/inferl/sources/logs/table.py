@@ -22,7 +22,7 @@ from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.faults import Faults, shown
-from inferl.sources.logs.inputs import log_name, open_log, rereadable
+from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.mixing import is_mixed
 from inferl.sources.logs.pairing import Paired, Pairing
@@ -196,7 +196,7 @@ class Table:
 
     def _is_mixed(self, columns: Columns) -> bool:
         """Return whether rows of several episodes are mixed, where the first of them has no end."""
-        if not self.rereadable:
+        if not reopenable(self.source):
             return self.sessions or columns.terminated is not None or columns.truncated is not None
         with suppress(DataError, SettingError), open_log(self.source) as log:
             return is_mixed(log, columns, self.batch, self.sessions)
