@@ -208,7 +208,18 @@ def test_printing_several_targets_and_notes() -> None:
 def test_to_dict_survives_json(shown: Interval) -> None:
     plain = json.loads(json.dumps(shown.to_dict(), allow_nan=False))
     assert plain == shown.to_dict()
-    assert set(plain) == {"estimate", "lower", "upper", "level", "kind", "standard_error", "n", "estimand", "notes"}
+    assert set(plain) == {
+        "estimate",
+        "lower",
+        "upper",
+        "level",
+        "kind",
+        "standard_error",
+        "df",
+        "n",
+        "estimand",
+        "notes",
+    }
     assert plain["upper"] == (2.0 if np.ndim(shown.estimate) == 0 else [2.0, 2.0])
 
 

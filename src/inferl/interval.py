@@ -84,11 +84,11 @@ class Interval:
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and lists, ready for JSON."""
         plain = {name: _plain(getattr(self, name)) for name in ("estimate", "lower", "upper")}
-        error = _plain(self.standard_error)
         return plain | {
             "level": self.level,
             "kind": self.kind,
-            "standard_error": error,
+            "standard_error": _plain(self.standard_error),
+            "df": _plain(self.df),
             "n": self.n,
             "estimand": self.estimand,
             "notes": list(self.notes),

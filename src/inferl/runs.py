@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,8 @@ from inferl.variance.batch_means import Levels
 
 __all__ = ["Reading", "Run", "difference"]
 
-SPACING = 1.25  # readings are taken when the data have grown by this factor
+FIRST_READING = 100  # transitions
+SPACING = 1.25  # later readings are taken when the data have grown by this factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,7 @@ class Run:
         How to build the source again.
     target
         A state's number; a vector of features; ``"start"``, the start distribution; ``"fitted"``, its value by the
-        features alone; or ``"average"``, the average reward.
+        features alone; or ``"average"``, the average reward. Or a tuple of several of these.
     level
         Confidence level of the interval.
     kind
@@ -131,14 +134,32 @@ class Run:
         self.provenance = self.provenance or provenance(self.evaluator.backend.name)
 
     def take(self, chunk: Any, source: Source | None = None) -> None:
-        """Update the evaluator with a chunk, note the position of its source, and add a reading if one is due."""
-        self.evaluator.update(chunk)
-        if source is None:
-            self.position = None  # data from elsewhere: no position of a source stands for all of it
-        else:
-            self.follow(source)
-        if not self.readings or self.evaluator.n >= SPACING * self.readings[-1].n:
-            self.read()
+        """Update the evaluator with a chunk, note the position of its source, and add the readings that are due."""
+        for _ in self.taking(chunk, source):
+            pass
+
+    def taking(self, chunk: Any, source: Source | None = None) -> Iterator[None]:
+        """Take a chunk in parts, which end where readings are due; yield after each part.
+
+        The position is that of the source, so it is right after the last part only.
+        """
+        start = 0
+        while start < len(chunk):
+            stop = start + max(self.due - self.evaluator.n, 1)
+            self.evaluator.update(chunk[start:stop])
+            start = stop
+            if source is None:
+                self.position = None  # data from elsewhere: no position of a source stands for all of it
+            else:
+                self.follow(source)
+            if self.evaluator.n >= self.due:
+                self.read()
+            yield
+
+    @property
+    def due(self) -> int:
+        """Number of transitions at which the next reading is due, however the data are cut into chunks."""
+        return ceil(SPACING * self.readings[-1].n) if self.readings else FIRST_READING
 
     def follow(self, source: Source) -> None:
         """Note the position of the source, the start distribution that it observed, and its facts."""
@@ -153,36 +174,53 @@ class Run:
 
     def interval(self, kind: str | None = None, level: float | None = None) -> Interval:
         """Return the interval for the target."""
-        return self.evaluator.interval(self._along(), self.level if level is None else level, kind or self.kind)
+        return self._answered(kind or self.kind, self.level if level is None else level).interval
 
     def is_decided(self, width: float | None, lower_above: float | None) -> bool:
         """Return whether the anytime interval is at most this wide, or lies above this number."""
         return self.evaluator.is_decided(self._along(), width=width, lower_above=lower_above, level=self.level)
 
-    def differences(self) -> Interval | None:
-        """Return the value of each policy minus that of the first, on the same data; None for a single policy."""
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Names of the target policies: their columns, or as they were given; empty for a single policy."""
         algorithm = self.evaluator.algorithm
         if not isinstance(algorithm, Stack):
+            return ()
+        columns = ("ratio", "target_probability", "target_log_probability", "policy")
+        given = next((str(self.options[name]) for name in columns if name in self.options), "")
+        names = tuple(name.strip() for name in given.split(",") if name.strip())
+        number = len(algorithm.parts)
+        return names if len(names) == number else tuple(f"policy {i + 1}" for i in range(number))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each number of an interval belongs to: a policy, a target, or both; empty for a single number."""
+        return self._named(self.policies)
+
+    def differences(self) -> Interval | None:
+        """Return the value of each policy minus that of the first, on the same data; None for a single policy."""
+        if not self.policies:
             return None
-        along = self._along()
-        rows = algorithm.named_targets()[along] if isinstance(along, str) else along
-        found = self.evaluator.interval(rows[1:] - rows[:1], self.level, self.kind)
+        found = self.evaluator.interval(
+            np.concatenate([rows[1:] - rows[:1] for rows in map(self._rows, self._targets)]), self.level, self.kind
+        )
         return replace(found, estimand=f"difference of two policies: {self.interval().estimand}")
+
+    @property
+    def difference_names(self) -> tuple[str, ...]:
+        """What each number of `differences` belongs to."""
+        return self._named(tuple(f"{name} - {self.policies[0]}" for name in self.policies[1:]))
 
     def report(self) -> Report:
         """Return the interval with all checks, the estimand, and the facts of the source."""
-        report = self.evaluator.report(self._along(), self.level, self.kind)
-        meaning = getattr(self.start, "text", "the start") if self._at_start() else f"target {self.target}"
-        if isinstance(self.evaluator.algorithm, AverageReward):
-            meaning = "all steps"
+        report = self._answered(self.kind, self.level)
+        meaning = "; ".join(map(self._meaning, self._targets))
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
         return Report(report.interval, report.checks, estimand | report.facts | self.facts)
 
     def reading(self) -> MethodReading:
         """Return what the evaluator's state says along the target."""
-        along = self._along()
-        rows = self.evaluator.algorithm.named_targets()[along] if isinstance(along, str) else along
-        return self.evaluator.read(rows)
+        return self.evaluator.read(np.concatenate(list(map(self._rows, self._targets))))
 
     def levels(self) -> Levels | None:
         """Return the variance rate of blocks of 1, 2, 4, ... steps along the target; None if the method keeps none."""
@@ -214,25 +252,67 @@ class Run:
         evaluator = Evaluator.restored(saved.evaluator, path, threads=threads)
         return cls(evaluator, **{name: getattr(saved, name) for name in _KEPT})
 
-    def _at_start(self) -> bool:
-        return isinstance(self.target, str)
+    @property
+    def _targets(self) -> tuple[Any, ...]:
+        return self.target if isinstance(self.target, tuple) else (self.target,)
+
+    def _answered(self, kind: str | None, level: float) -> Report:
+        """Return the report of the evaluator; for several targets, one with all intervals and all checks."""
+        reports = [self.evaluator.report(self._along_one(target), level, kind) for target in self._targets]
+        if not isinstance(self.target, tuple):
+            return reports[0]
+        checks = tuple(dict.fromkeys(check for report in reports for check in report.checks))
+        notes = tuple(dict.fromkeys(note for report in reports for note in report.interval.notes))
+        estimand = "; ".join(dict.fromkeys(report.interval.estimand for report in reports))
+        interval = replace(self.evaluator.interval(self._along(), level, kind), notes=notes, estimand=estimand)
+        return Report(interval, checks, reports[0].facts | {"estimand": estimand})
+
+    def _named(self, policies: tuple[str, ...]) -> tuple[str, ...]:
+        """Combine the names of policies with those of the targets."""
+        if not isinstance(self.target, tuple):
+            return policies
+        targets = [_target_name(target) for target in self.target]
+        return tuple(f"{policy}, {target}" for target in targets for policy in policies) or tuple(targets)
+
+    def _meaning(self, target: Any) -> str:
+        if isinstance(self.evaluator.algorithm, AverageReward):
+            return "all steps"
+        return getattr(self.start, "text", "the start") if isinstance(target, str) else _target_name(target)
+
+    def _rows(self, target: Any) -> Floats:
+        """Return one target as rows, one for each policy."""
+        return self.evaluator.targets(self._along_one(target)).rows
 
     def _along(self) -> Any:
-        """Return the target as an evaluator accepts it: for several policies, one row each."""
-        algorithm = self.evaluator.algorithm
-        if self._at_start():
-            name = "value" if self.target == "start" else self.target
+        """Return the target as an evaluator accepts it: one row for each policy and each target."""
+        if not isinstance(self.target, tuple):
+            return self._along_one(self.target)
+        return np.concatenate(list(map(self._rows, self.target)))
+
+    def _along_one(self, target: Any) -> Any:
+        algorithm, at_start = self.evaluator.algorithm, isinstance(target, str)
+        if at_start:
+            name = "value" if target == "start" else target
             if name in algorithm.named_targets():
                 return name
-        if self._at_start() and self.start is None:
+        if at_start and self.start is None:
             raise TargetError("no episode has begun yet, so there is no observed start; read data first")
-        target = self.start if self._at_start() else self.target
+        wanted = self.start if at_start else target
         if not isinstance(algorithm, Stack):
-            return target
-        vector = np.asarray(target)
+            return wanted
+        vector = np.asarray(wanted)
         if vector.ndim == 0:
             vector = algorithm.parts[0].state_vector(int(vector))
         return np.kron(np.eye(len(algorithm.parts)), vector)
+
+
+def _target_name(target: Any) -> str:
+    """Name a target.
+
+    >>> _target_name("start"), _target_name(3), _target_name(np.array([0.5, 1.0]))
+    ('start', 'target 3', 'target 0.5,1')
+    """
+    return target if isinstance(target, str) else f"target {','.join(f'{x:g}' for x in np.atleast_1d(target))}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ def test_in_words(runs: tuple[str, str]) -> None:
 
 
 def test_for_machines(runs: tuple[str, str]) -> None:
-    found = json.loads(compare(*runs, "--json", "--level", "0.9").stdout)
+    found = json.loads(compare(*runs, "--json", "--level", "0.9").stdout)["interval"]
     expected = difference(Run.load(runs[0]), Run.load(runs[1]), 0.9)
     assert found["estimate"] == expected.estimate
     assert (found["level"], found["df"]) == (0.9, expected.df)

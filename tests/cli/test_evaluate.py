@@ -81,9 +81,10 @@ def test_standard_input(log: Path, tmp_path: Path) -> None:
 
 def test_readings_come_as_lines_of_json(log: Path) -> None:
     lines = [json.loads(line) for line in evaluate(log, *SMALL, "--json").stdout.splitlines()]
-    assert [line["n"] for line in lines[:-1]] == sorted({line["n"] for line in lines[:-1]})
-    assert len(lines) >= 4
-    assert lines[-1]["interval"]["n"] > lines[0]["n"]
+    ns = [line["interval"]["n"] for line in lines]
+    assert ns == sorted(ns)
+    assert len(set(ns[:-1])) == len(ns) - 1 >= 4
+    assert [line["final"] for line in lines] == [False] * (len(lines) - 1) + [True]
 
 
 def test_a_batch_has_readings_inside(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_batch_has_readings_inside(tmp_path: Path) -> None:
     path, run = tmp_path / "log.parquet", tmp_path / "log.run"
     parquet.write_table(pa.table({"s": rng.integers(3, size=3000), "reward": rng.normal(size=3000)}), path)
     lines = evaluate(path, *SMALL, "--json", "--checkpoint", run).stdout.splitlines()
-    ns = [json.loads(line)["n"] for line in lines[:-1]]
+    ns = [json.loads(line)["interval"]["n"] for line in lines[:-1]]
     assert ns[0] == 100
     assert all(later == math.ceil(1.25 * earlier) for earlier, later in pairwise(ns))
     readings = Run.load(run).readings

@@ -108,7 +108,7 @@ def test_the_shell_shows_readings_while_the_pipe_is_open(form: str) -> None:
         process.stdin.flush()
         n = 0
         while n < 6000 / 1.25 - 2:  # readings are taken when the data have grown by a quarter
-            n = json.loads(process.stdout.readline())["n"]
+            n = json.loads(process.stdout.readline())["interval"]["n"]
         assert process.poll() is None
         process.stdin.close()
         final = json.loads(process.stdout.readlines()[-1])
@@ -123,12 +123,12 @@ def test_a_log_that_grows_is_followed_by_tail(tmp_path: Path) -> None:
         command = [*INFERL, "evaluate", "-", "--state", "s", "--n-states", "3", "--json"]
         with subprocess.Popen(command, stdin=tail.stdout, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["n"] <= 200
+            assert json.loads(process.stdout.readline())["interval"]["n"] <= 200
             with path.open("ab") as file:
                 file.write(written("csv", frame.slice(200), first=False))
             n = 0
             while n < 4000 / 1.25 - 2:
-                n = json.loads(process.stdout.readline())["n"]
+                n = json.loads(process.stdout.readline())["interval"]["n"]
             assert process.poll() is None
             tail.terminate()
             assert json.loads(process.stdout.readlines()[-1])["final"]

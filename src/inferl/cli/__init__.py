@@ -35,8 +35,15 @@ class _Commands(TyperGroup):
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of our output has exited
                 raise
-            typer.echo(f"inferl: {error}", err=True)
+            named = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"inferl: {named}{error.strerror or error}", err=True)
             raise typer.Exit(2) from None
+        except MemoryError:
+            typer.echo("inferl: there is not enough memory; use fewer features, states or replicas", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("inferl: interrupted", err=True)
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
@@ -58,7 +65,7 @@ def _inferl(
 
     Start with:  [bold]inferl demo[/bold]
 
-    Exit codes: 0 success, 1 a gate (--require-...) was not met, 2 bad input.
+    Exit codes: 0 success, 1 a gate (--require-...) was not met, 2 bad input, 130 interrupted.
     """
 
 

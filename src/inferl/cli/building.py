@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,14 @@ __all__ = [
     "absolute",
     "aimed_at",
     "asked_kind",
-    "check_checkpoint",
+    "check_writable",
     "code_in",
     "make_evaluator",
     "make_rollout",
     "make_source",
     "make_table",
     "parsed_target",
+    "parsed_targets",
     "stored",
     "with_paths",
 ]
@@ -55,8 +56,10 @@ def asked_kind(kind: str | None, until_width: float | None, until_lower: float |
     return "anytime"
 
 
-def check_checkpoint(path: Path | None) -> None:
+def check_writable(path: Path | None) -> None:
     """Refuse a path that cannot be written to, before the work is done and not after it."""
+    if path is not None and path.is_dir():
+        raise SettingError(f"cannot write {path}: it is a folder; name a file")
     if path is not None and not os.access(path.absolute().parent, os.W_OK):
         raise SettingError(f"cannot write {path}: there is no folder {path.parent}, or it cannot be written to")
 
@@ -167,6 +170,12 @@ def aimed_at(estimator: str, target: Any, **others: Any) -> Any:
     if estimator != "value" and not isinstance(target, str):
         raise SettingError(f"--estimator {estimator} is for the start distribution; leave --target out")
     return estimator if estimator in ("fitted", "average") else target
+
+
+def parsed_targets(texts: Sequence[str]) -> Any:
+    """Read one target, or a tuple of several."""
+    targets = tuple(map(parsed_target, texts))
+    return targets if len(targets) > 1 else targets[0]
 
 
 def parsed_target(text: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from inferl.cli.options import MOMENTARY, Settings, SkipBad, with_settings
+from inferl.cli.options import MOMENTARY, Reply, Settings, SkipBad, expanded
 
 __all__ = ["evaluate"]
 
@@ -21,7 +21,7 @@ def _column(help: str, panel: str = _PANEL) -> Any:
 Name = str | None
 
 
-@with_settings()
+@expanded
 def evaluate(
     ctx: typer.Context,
     file: Annotated[
@@ -69,6 +69,7 @@ def evaluate(
     ] = False,
     settings: Settings,
     skip_bad: SkipBad = 0,
+    reply: Reply,
 ) -> None:
     """Evaluate a policy from a log, with error bars.
 
@@ -92,4 +93,4 @@ def evaluate(
     options["file"] = tuple(map(absolute, file))
     if policy is not None:
         options["policy"] = with_paths(policy)
-    evaluate_source("evaluate", options, settings)
+    evaluate_source("evaluate", options, settings, reply)

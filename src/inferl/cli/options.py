@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -13,9 +13,15 @@ import typer
 
 from inferl.methods.registry import names
 
-__all__ = ["MOMENTARY", "JSONLines", "Level", "RequireLower", "RequireWidth", "Settings", "SkipBad", "with_settings"]
+__all__ = ["MOMENTARY", "Level", "Reply", "Settings", "SkipBad", "expanded"]
 
-_METHOD, _ANSWER, _RUN = "Method", "Answer", "Running"
+_METHOD, _QUESTION, _ANSWER, _GATES, _RUN = (
+    "Method",
+    "Question",
+    "Answer",
+    "Gates: exit with 1 unless this holds, and no check failed",
+    "Running",
+)
 
 Discount = Annotated[float, typer.Option(help="gamma, in (0, 1].", rich_help_panel=_METHOD)]
 TimeLimit = Annotated[
@@ -48,10 +54,11 @@ Clock = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same run.", rich_help_panel=_METHOD)]
 
 Target = Annotated[
-    str,
+    list[str],
     typer.Option(
-        help="The value of what: start (the start distribution), the number of a state, or features 0.1,2,...",
-        rich_help_panel=_ANSWER,
+        help="The value of what: start (the start distribution), the number of a state, or features 0.1,2,... May be "
+        "repeated.",
+        rich_help_panel=_QUESTION,
     ),
 ]
 Estimator = Annotated[
@@ -60,42 +67,51 @@ Estimator = Annotated[
         help="Of the start distribution: its value, which does not depend on the features; its value by the features "
         "alone (fitted); or a baseline: (weighted) per-decision importance sampling, or the mean return. Of all steps: "
         "the average reward.",
-        rich_help_panel=_ANSWER,
+        rich_help_panel=_QUESTION,
     ),
 ]
 Start = Annotated[
     str | None,
     typer.Option(
         help="In a stream without episodes, every visit to this state is a start: its number, or features 0.1,2,...",
-        rich_help_panel=_ANSWER,
+        rich_help_panel=_QUESTION,
     ),
 ]
-Level = Annotated[float, typer.Option(help="Confidence level, between 0 and 1.", rich_help_panel=_ANSWER)]
+Level = Annotated[float, typer.Option(help="Confidence level, between 0 and 1.", rich_help_panel=_QUESTION)]
 Kind = Annotated[
-    Literal["normal", "percentile", "basic", "anytime"] | None,
-    typer.Option(help="Kind of interval; anytime allows repeated looks.", rich_help_panel=_ANSWER),
+    Literal["normal", "percentile", "basic", "anytime", "simultaneous"] | None,
+    typer.Option(
+        help="Kind of interval. anytime: holds at all times, for repeated looks. simultaneous: holds for all policies "
+        "and targets at once.",
+        rich_help_panel=_QUESTION,
+    ),
 ]
 UntilWidth = Annotated[
     float | None,
-    typer.Option(help="Stop when the anytime interval is at most this wide.", rich_help_panel=_ANSWER),
+    typer.Option(help="Stop when the anytime interval is at most this wide.", rich_help_panel=_QUESTION),
 ]
 UntilLower = Annotated[
     float | None,
-    typer.Option(help="Stop when the lower bound of the anytime interval is above this.", rich_help_panel=_ANSWER),
+    typer.Option(help="Stop when the lower bound of the anytime interval is above this.", rich_help_panel=_QUESTION),
 ]
 JSONLines = Annotated[
     bool, typer.Option("--json", help="Print JSON, one line for each reading.", rich_help_panel=_ANSWER)
 ]
-RequireLower = Annotated[
-    float | None,
-    typer.Option(
-        help="Gate: exit with 1 unless the lower bound is at least this and no check failed.", rich_help_panel=_ANSWER
-    ),
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Print the interval only; with --json, the last line only.", rich_help_panel=_ANSWER),
 ]
-RequireWidth = Annotated[
+Output = Annotated[
+    Path | None, typer.Option(help="Write the report to this file: .json or .html.", rich_help_panel=_ANSWER)
+]
+RequireLower = Annotated[float | None, typer.Option(help="The lower bound is at least this.", rich_help_panel=_GATES)]
+RequireUpper = Annotated[float | None, typer.Option(help="The upper bound is at most this.", rich_help_panel=_GATES)]
+RequireWidth = Annotated[float | None, typer.Option(help="The interval is at most this wide.", rich_help_panel=_GATES)]
+RequireDifference = Annotated[
     float | None,
     typer.Option(
-        help="Gate: exit with 1 unless the interval is at most this wide and no check failed.", rich_help_panel=_ANSWER
+        help="The lower bound of each policy minus the first is at least this (several policies on one log).",
+        rich_help_panel=_GATES,
     ),
 ]
 
@@ -103,14 +119,32 @@ Checkpoint = Annotated[
     Path | None, typer.Option(help="Save the run to this file, for `inferl resume`.", rich_help_panel=_RUN)
 ]
 Every = Annotated[
-    int, typer.Option(min=1, help="Number of transitions between two saves of the run file.", rich_help_panel=_RUN)
+    str,
+    typer.Option(
+        help="How often to print a reading (--json) and to save the run (--checkpoint): a time, such as 10s, 5m or 1h, "
+        "or a number of transitions.",
+        rich_help_panel=_RUN,
+    ),
 ]
 SkipBad = Annotated[int, typer.Option(min=0, help="Skip at most this many bad rows.", rich_help_panel=_RUN)]
 
 
 @dataclass(frozen=True)
+class Reply:
+    """How a command gives its answer, and the gates that it must pass."""
+
+    json_lines: JSONLines = False
+    quiet: Quiet = False
+    output: Output = None
+    require_lower: RequireLower = None
+    require_upper: RequireUpper = None
+    require_width: RequireWidth = None
+    require_difference: RequireDifference = None
+
+
+@dataclass(frozen=True)
 class Settings:
-    """The options of every command that evaluates a policy; `with_settings` puts them into its signature."""
+    """The options of every command that evaluates a policy."""
 
     discount: Discount = 0.99
     time_limit: TimeLimit = None
@@ -123,52 +157,58 @@ class Settings:
     clock: Clock = "step"
     seed: Seed = 0
     estimator: Estimator = "value"
-    target: Target = "start"
+    target: Target = field(default_factory=lambda: ["start"])
     start: Start = None
     level: Level = 0.95
     kind: Kind = None
     until_width: UntilWidth = None
     until_lower: UntilLower = None
-    json_lines: JSONLines = False
-    require_lower: RequireLower = None
-    require_width: RequireWidth = None
     checkpoint: Checkpoint = None
-    every: Every = 1_000_000
+    every: Every = "10s"
 
 
 # Options of one call, or stored in fields of the run: not stored among its options.
-MOMENTARY = ("json_lines", "require_lower", "require_width", "checkpoint", "target", "level", "kind")
+MOMENTARY = (*(f.name for f in fields(Reply)), "checkpoint", "target", "level", "kind")
 
 
-def with_settings(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace the parameter `settings` of a command by one parameter for each option; `defaults` differ for it.
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter of a command that is a dataclass by one parameter for each of its fields.
 
-    >>> @with_settings(every=10)
-    ... def command(file: str, *, settings: Settings, skip_bad: int = 0) -> None:
-    ...     print(file, settings.discount, settings.every, skip_bad)
-    >>> list(inspect.signature(command).parameters)[:3], list(inspect.signature(command).parameters)[-2:]
-    (['file', 'discount', 'time_limit'], ['every', 'skip_bad'])
-    >>> command(file="log.csv", discount=0.9)
-    log.csv 0.9 10 0
+    >>> @expanded
+    ... def command(file: str, *, settings: Settings, skip_bad: int = 0, reply: Reply) -> None:
+    ...     print(file, settings.discount, settings.every, skip_bad, reply.quiet)
+    >>> list(inspect.signature(command).parameters)[:3], list(inspect.signature(command).parameters)[-1:]
+    (['file', 'discount', 'time_limit'], ['require_difference'])
+    >>> command(file="log.csv", discount=0.9, quiet=True)
+    log.csv 0.9 10s 0 True
     """
-    names = {f.name: defaults.get(f.name, f.default) for f in fields(Settings)}
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
-    def expand(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def wrapped(**values: Any) -> None:
-            given = {name: values.pop(name, default) for name, default in names.items()}
-            command(**values, settings=Settings(**given))
+    @wraps(command)
+    def wrapped(**values: Any) -> None:
+        given = {
+            name: group(**{f.name: values.pop(f.name) for f in fields(group) if f.name in values})
+            for name, group in groups.items()
+        }
+        command(**values, **given)
 
-        hints = get_type_hints(command, include_extras=True)
-        kinds = get_type_hints(Settings, include_extras=True)
-        parameters: list[inspect.Parameter] = []
-        for name, parameter in inspect.signature(command).parameters.items():
-            # By keyword only, so that options with defaults may stand before those without.
-            keyword = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-            own = [keyword.replace(name=n, default=d, annotation=kinds[n]) for n, d in names.items()]
-            parameters += own if name == "settings" else [keyword]
-        wrapped.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-        return wrapped
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        # By keyword only, so that options with defaults may stand before those without.
+        keyword = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+        parameters += [keyword] if name not in groups else _parameters(groups[name])
+    wrapped.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
 
-    return expand
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """Return a keyword parameter for each field of a dataclass."""
+    hints, plain = get_type_hints(group, include_extras=True), group()
+    return [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=getattr(plain, f.name), annotation=hints[f.name]
+        )
+        for f in fields(group)
+    ]

@@ -27,12 +27,12 @@ def report(
 
     [bold]inferl report new.run old.run --output both.html[/bold]
     """
-    from inferl.cli.building import check_checkpoint
+    from inferl.cli.building import check_writable
     from inferl.report import page
     from inferl.runs import Run
 
     path = output or (run_files[0].with_suffix(".html") if len(run_files) == 1 else Path("report.html"))
-    check_checkpoint(path)
+    check_writable(path)
     names = _names(run_files)
     runs = {name: Run.load(file) for name, file in zip(names, run_files, strict=True)}
     path.write_text(page(runs), encoding="utf-8")

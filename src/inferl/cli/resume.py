@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_type_hints
 import typer
 
 from inferl.cli.evaluate import evaluate
-from inferl.cli.options import MOMENTARY, JSONLines, RequireLower, RequireWidth
+from inferl.cli.options import MOMENTARY, Reply, expanded
 from inferl.cli.rollout import rollout
 from inferl.errors import CheckpointCorruptError, SettingError
 
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["check_options", "resume"]
 
 
+@expanded
 def resume(
     run_file: Annotated[Path, typer.Argument(metavar="RUN", help="A run file, written by --checkpoint.")],
-    json_lines: JSONLines = False,
-    require_lower: RequireLower = None,
-    require_width: RequireWidth = None,
-    every: Annotated[int | None, typer.Option(min=1, help="Transitions between two saves; default: as before.")] = None,
+    *,
+    every: Annotated[
+        str | None,
+        typer.Option(help="How often to print a reading and to save, as for inferl evaluate; default: as before."),
+    ] = None,
     skip_bad: Annotated[
         int | None, typer.Option(min=0, help="Skip at most this many bad rows in all; default: as before.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Run the code named in the run file, without asking.")] = False,
+    reply: Reply,
 ) -> None:
     """Continue a run where it stopped, bit for bit as if it had not stopped.
 
@@ -44,8 +47,9 @@ def resume(
 
     [bold]inferl resume night.run --skip-bad 10 --require-width 0.05[/bold]
     """
+    from inferl.cli.answering import Answer, check_reply, give
     from inferl.cli.building import make_source
-    from inferl.cli.following import answer, follow
+    from inferl.cli.following import complete
     from inferl.runs import Run
     from inferl.sources.logs.inputs import exists
 
@@ -56,11 +60,12 @@ def resume(
         check_options(run, run_file)
     changed = {"every": every, "skip_bad": skip_bad}
     run.options |= {name: value for name, value in changed.items() if value is not None}
-    if not run.complete:
-        _ask(_code(run), run_file, yes)
-        source = make_source(run.command, run.options).resume(run.position)
-        follow(run, source, source, run_file, json_lines)
-    answer(run, json_lines, require_lower, require_width)
+    check_reply(reply, max(len(run.policies), 1))
+    if run.complete:
+        return give(Answer.of(run, run_file.stem), reply)
+    _ask(_code(run), run_file, yes)
+    source = make_source(run.command, run.options).resume(run.position)
+    complete(run, source, source, run_file, reply)
 
 
 def check_options(run: Run, run_file: Path) -> None:

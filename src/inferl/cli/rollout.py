@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from inferl.cli.options import MOMENTARY, Settings, with_settings
+from inferl.cli.options import MOMENTARY, Reply, Settings, expanded
 
 __all__ = ["rollout"]
 
 _PANEL = "Environment"
 
 
-@with_settings(every=10_000)
+@expanded
 def rollout(
     ctx: typer.Context,
     env: Annotated[str, typer.Argument(metavar="ENV", help="Id of a Gymnasium environment.")],
@@ -33,6 +33,7 @@ def rollout(
         typer.Option(help="name=value for the environment; may be repeated.", rich_help_panel=_PANEL),
     ] = None,
     settings: Settings,
+    reply: Reply,
 ) -> None:
     """Let a policy act in a Gymnasium environment, and evaluate it.
 
@@ -45,4 +46,4 @@ def rollout(
     from inferl.cli.building import stored
     from inferl.cli.following import evaluate_source
 
-    evaluate_source("rollout", stored(ctx.params, MOMENTARY), settings)
+    evaluate_source("rollout", stored(ctx.params, MOMENTARY), settings, reply)

@@ -63,14 +63,14 @@ class Shown:
     def of(cls, name: str, run: Run, facts: Mapping[str, Any], several: bool, colour: int) -> Shown:
         """Read everything the page needs from a run."""
         report, apart = run.report(), run.differences()
-        names = _policies(run, len(report.interval))
+        names = run.names or (name,)
         return cls(
             name=name,
             run=run,
             several=several,
             colour=colour,
             answers=tuple(map(Answer.of, names, report.interval)),
-            differences=() if apart is None else tuple(map(Answer.of, names[1:], apart)),
+            differences=() if apart is None else tuple(map(Answer.of, run.difference_names, apart)),
             checks=report.checks,
             facts={**report.facts, **facts},
             reading=run.reading(),
@@ -189,7 +189,7 @@ class Shown:
                 tuple(f"{text}: {part:.2%} of the transitions" for text, part in zip(names, share[:, i], strict=True)),
                 "bars",
             )
-            for i, name in enumerate(self.names)
+            for i, name in enumerate(self.run.policies or (self.name,))
         ]
         return Chart(
             "Distribution of the importance ratios over the transitions",
@@ -277,14 +277,6 @@ def _read(reading: Reading, level: float) -> Any:
 def _line(reading: Reading, level: float, policy: int) -> str:
     answer = list(_read(reading, level))[policy]
     return f"{answer.estimate} {answer.bounds}"
-
-
-def _policies(run: Run, number: int) -> list[str]:
-    """Name the target policies after their columns, or as they were given."""
-    columns = ("ratio", "target_probability", "target_log_probability", "policy")
-    columns_given = next((str(run.options[name]) for name in columns if name in run.options), "")
-    names = [name.strip() for name in columns_given.split(",") if name.strip()]
-    return names if len(names) == number else [f"policy {i + 1}" for i in range(number)]
 
 
 def _count(n: int) -> str:

@@ -1,0 +1,143 @@
+"""Answering: the report of a command as text, as JSON or as a page, and the gates that it must pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from inferl.cli.options import Reply
+from inferl.diagnostics import Report
+from inferl.errors import SettingError
+from inferl.interval import Interval
+from inferl.runs import Run
+
+__all__ = ["Answer", "as_json", "check_reply", "give"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answers: a report, the differences between policies, and names where there are several numbers."""
+
+    report: Report
+    names: tuple[str, ...] = ()  # empty: there is one number
+    differences: Interval | None = None
+    difference_names: tuple[str, ...] = ()
+    runs: Mapping[str, Run] = field(default_factory=dict)  # for a page
+
+    @classmethod
+    def of(cls, run: Run, name: str = "run") -> Answer:
+        """Read a run."""
+        return cls(run.report(), run.names, run.differences(), run.difference_names, {name: run})
+
+    def content(self, final: bool) -> dict[str, Any]:
+        """Return the content of a line of JSON; the keys are the same for every line of every command."""
+        report = self.report.to_dict()
+        apart = None if self.differences is None else _named(self.differences, self.difference_names)
+        interval = _named(self.report.interval, self.names)
+        return {"final": final, "interval": interval, "differences": apart} | {
+            name: report[name] for name in ("checks", "facts")
+        }
+
+    def __str__(self) -> str:
+        return self._text(str(self.report))
+
+    @property
+    def brief(self) -> str:
+        """The intervals, with a note for each failed check."""
+        return self._text(str(self.report.interval))
+
+    def _text(self, report: str) -> str:
+        lines = _with_names(report, self.names)
+        if self.differences is not None:
+            lines += ["each policy minus the first, from the same data"]
+            lines += _with_names(str(self.differences), self.difference_names)
+        return "\n".join(lines)
+
+
+def _named(interval: Interval, names: tuple[str, ...]) -> dict[str, Any]:
+    return {"names": list(names) or None, **interval.to_dict()}
+
+
+def _with_names(text: str, names: tuple[str, ...]) -> list[str]:
+    """Put names before the first lines of a text."""
+    lines = text.splitlines()
+    return [f"{name}: {line}" for name, line in zip(names, lines, strict=False)] + lines[len(names) :]
+
+
+def check_reply(reply: Reply, policies: int | None, page: bool = True) -> None:
+    """Refuse, before the work is done and not after it, what cannot be written or decided; None: not known yet."""
+    from inferl.cli.building import check_writable
+
+    if reply.require_difference is not None and policies == 1:
+        raise SettingError("--require-difference compares target policies, and there is one; name several: --ratio a,b")
+    if reply.output is None:
+        return
+    endings = (".json", ".html") if page else (".json",)
+    if reply.output.suffix not in endings:
+        raise SettingError(f"cannot write {reply.output}: its name must end in {' or '.join(endings)}")
+    check_writable(reply.output)
+
+
+def give(answer: Answer, reply: Reply, text: str | None = None) -> None:
+    """Print the answer, write it to a file, and exit with code 1 if a gate is not met."""
+    content = answer.content(final=True)
+    if reply.json_lines:
+        typer.echo(as_json(content))
+    else:
+        typer.echo(answer.brief if reply.quiet else text or str(answer))
+    if reply.output is not None:
+        _write(reply.output, answer, content)
+    _judge(answer, reply)
+
+
+def _write(path: Path, answer: Answer, content: dict[str, Any]) -> None:
+    if path.suffix == ".json":
+        path.write_text(as_json(content, indent=2) + "\n", encoding="utf-8")
+    else:
+        from inferl.report import page
+
+        path.write_text(page(answer.runs), encoding="utf-8")
+
+
+def as_json(content: Any, indent: int | None = None) -> str:
+    """Return JSON in one line, or indented, with null for infinity and NaN.
+
+    >>> as_json({"df": float("inf")})
+    '{"df": null}'
+    """
+    return json.dumps(_finite(content), allow_nan=False, indent=indent)
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
+
+
+def _judge(answer: Answer, reply: Reply) -> None:
+    """Exit with code 1, and say why, if a gate is not met; an interval with a failed check meets none."""
+    interval, apart = answer.report.interval, answer.differences
+    lower, upper, width, least = reply.require_lower, reply.require_upper, reply.require_width, reply.require_difference
+    if lower is upper is width is least is None:
+        return
+    missed = [f"a check failed, {note}" for note in interval.notes]
+    if least is not None and apart is not None and not np.all(np.asarray(apart.lower) >= least):
+        missed.insert(0, f"the lower bound of a difference, {np.min(apart.lower):.6g}, is below {least:g}")
+    if width is not None and not np.all(np.asarray(interval.width) <= width):
+        missed.insert(0, f"the width {np.max(interval.width):.6g} is above {width:g}")
+    if upper is not None and not np.all(np.asarray(interval.upper) <= upper):
+        missed.insert(0, f"the upper bound {np.max(interval.upper):.6g} is above {upper:g}")
+    if lower is not None and not np.all(np.asarray(interval.lower) >= lower):
+        missed.insert(0, f"the lower bound {np.min(interval.lower):.6g} is below {lower:g}")
+    if missed:
+        typer.echo(f"gate not met: {'; '.join(missed)}", err=True)
+        raise typer.Exit(1)
