@@ -188,9 +188,9 @@ class Run:
             return ()
         columns = ("ratio", "target_probability", "target_log_probability", "policy")
         given = next((str(self.options[name]) for name in columns if name in self.options), "")
-        names = tuple(name.strip() for name in given.split(",") if name.strip())
+        names = tuple(os.path.basename(name.strip()) for name in given.split(",") if name.strip())
         number = len(algorithm.parts)
-        return names if len(names) == number else tuple(f"policy {i + 1}" for i in range(number))
+        return names if len(set(names)) == number else tuple(f"policy {i + 1}" for i in range(number))
 
     @property
     def names(self) -> tuple[str, ...]:

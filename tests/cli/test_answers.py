@@ -15,7 +15,7 @@ from inferl.cli import app
 from inferl.runs import Run
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
-SMALL = ["--features", "s", "--n-states", "3"]
+SMALL = ["--state", "s", "--n-states", "3"]
 
 
 @pytest.fixture(scope="module")

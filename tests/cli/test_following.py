@@ -25,7 +25,7 @@ from inferl.runs import Run
 from inferl.sources import table
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
-SMALL = ["--features", "s", "--n-states", "3"]
+SMALL = ["--state", "s", "--n-states", "3"]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_what_was_read_is_shown_and_saved_while_the_source_is_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source waits until its first rows have been shown and saved; if they were not, it would wait for ever."""
-    source = table(small_log(2000), features="s", n_states=3, batch=300)
+    source = table(small_log(2000), state="s", n_states=3, batch=300)
     run = Run(make_evaluator(_options(), 3, by_starts=True), "evaluate", _options())
     lines: list[dict[str, Any]] = []
     shown, saved, run_file = threading.Event(), threading.Event(), tmp_path / "night.run"

@@ -52,7 +52,7 @@ def test_a_file_and_code_give_the_answer_of_the_library(here: Path) -> None:
     for policy in ("new.csv", "my_policies:careful"):
         assert evaluate("--policy", policy).stdout.startswith(expected)
     both = evaluate("--policy", "new.csv,my_policies:careful").stdout
-    assert both.startswith(f"{expected}\n{expected}\n")
+    assert both.startswith(f"new.csv: {expected}\nmy_policies:careful: {expected}\n")
 
 
 def test_what_is_neither_is_refused(here: Path) -> None:
