@@ -222,9 +222,7 @@ def _range(pair: Sequence[float]) -> str:
 def main() -> None:
     """Draw the pictures and write the page."""
     for path in sorted(RESULTS.glob("*.json")):
-        content = json.loads(path.read_text())
-        if content.get("experiment") in ("frozenlake", "random-mdp", "sepsis"):
-            draw(content, IMAGES)
+        draw(json.loads(path.read_text()), IMAGES)
     for extra in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.csv")]:
         extra.unlink()  # the page shows the .png; the others are in the folder of a run
     (DOCS / "reproduction.md").write_text(page())

@@ -65,6 +65,14 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
     settings = content["settings"]
     steps = sum(row["steps"] for row in content["games"])
     largest = max(row["standard_error"] for row in content["monte_carlo"])
+    ratios = [
+        (solved["upper"] - solved["lower"]) / (single["upper"] - single["lower"])
+        for features in SCALINGS
+        for solved, single in zip(
+            *(at_the_end(content, features, method) for method in ("least squares", "least squares, i.i.d.")),
+            strict=True,
+        )
+    ]
     arrived = [row for row in content["checks"] if (row["method"], row["name"]) == ("bootstrap", "convergence")]
     return {
         "criteria": criteria_table(criteria(content)),
@@ -77,6 +85,8 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "distinct": str(content["monte_carlo"][0]["distinct"]),
         "greedy_away": _away(content, "unit"),
         "greedy_away_raw": _away(content, "raw"),
+        "narrowest": f"{min(ratios):.2f}",
+        "widest": f"{max(ratios):.2f}",
         "largest_error": f"{largest:.4f}",
         "smallest_seen": f"{2 * largest:.3f}",
         "starts": str(settings["starts"]),
