@@ -313,6 +313,7 @@ def test_report_says_what_it_speaks_of() -> None:
         "dependence",
         "length",
         "rarity",
+        "mean ratio",
         "ratios",
         "identification",
         "features",

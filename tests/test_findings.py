@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import gymnasium
 import numpy as np
+import pandas
 import pytest
+from typer.testing import CliRunner
 
 import inferl
 from inferl import TD, DoublyRobust, Evaluator, Transitions
 from inferl.baselines import monte_carlo, per_decision
+from inferl.cli import app
 from inferl.data.arrays import Floats
 from inferl.diagnostics import Report
 from inferl.environments import FiniteMDP
@@ -82,6 +88,76 @@ def test_features_that_cannot_express_the_value() -> None:
     evaluator = Evaluator(DoublyRobust(2)).update(with_constant)
     assert exact in evaluator.interval(level=SURE)
     assert "features" in failed(evaluator.report("fitted"))
+
+
+def paid_at_the_end(n: int, seed: int) -> tuple[dict[str, Floats], float]:
+    """A clinical log, one row a visit; the outcome is the reward of the last one. Returns its exact value, too."""
+    _, data, exact = clinic(n, seed)
+    assert isinstance(data.features, np.ndarray)
+    columns = {
+        "patient": np.repeat(np.arange(n), 4),
+        "one": np.ones(4 * n),
+        "severity": data.features[:, 0] + 1.5,
+        "reward": data.rewards,
+        "terminated": data.discounts == 0,
+        "ratio": data.ratios,
+    }
+    return columns, exact
+
+
+@pytest.mark.parametrize("estimator", ["value", "fitted"])
+def test_last_rows_that_are_dropped(estimator: str, tmp_path: Path) -> None:
+    """A6: rewards are paid in the last rows, and no column says how episodes end. 1.6 instead of .4, gate passed."""
+    columns, exact = paid_at_the_end(1000, 3)
+    columns["reward"] = columns["reward"] + 1e-3 * np.random.default_rng(0).normal(size=4000)  # something is left
+    path = tmp_path / "log.csv"
+    pandas.DataFrame(columns).drop(columns="terminated").to_csv(path, index=False)
+    command = ["evaluate", str(path), "--features", "one,severity", "--ratio", "ratio", "--episode", "patient"]
+    command += ["--estimator", estimator, "--discount", "0.999", "--require-width", "1e9"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "gate not met: " in result.stderr
+    assert "dropped rewards: no column says how the 1,000 episodes end" in result.stderr
+    result = CliRunner().invoke(app, [*command, "--episodes-end", "--json"])
+    assert result.exit_code == (estimator == "fitted")  # its features do not suffice
+    interval = json.loads(result.stdout.splitlines()[-1])["interval"]
+    if estimator == "value":
+        assert abs(interval["estimate"] - exact) < 4 * interval["standard_error"]
+
+
+@pytest.mark.parametrize("name", ["done", "dones", "terminal", "is_terminal", "terminals", "next.done", "terminateds"])
+def test_columns_that_mark_ends(name: str) -> None:
+    """A17: 20.5 instead of 14.3."""
+    columns, exact = paid_at_the_end(1000, 4)
+    columns[name] = columns.pop("terminated")
+    log = inferl.sources.table(
+        pandas.DataFrame(columns), features=["one", "severity"], ratio="ratio", episode="patient", discount=1.0
+    )
+    report = Evaluator(DoublyRobust(2)).update(log).report(log.start(), SURE)
+    assert exact in report.interval
+    assert failed(report) == set()
+
+
+def test_wrong_propensities() -> None:
+    """A8: propensities replaced by 1/4; the mean ratio was 124 standard errors from 1, and nothing said so."""
+    columns, exact = paid_at_the_end(1000, 5)
+    columns["half"] = 0.5 * columns["ratio"]
+    log = inferl.sources.table(
+        pandas.DataFrame(columns),
+        features=["one", "severity"],
+        ratio=["ratio", "half"],
+        episode="patient",
+        discount=1.0,
+    )
+    stack = inferl.Stack(DoublyRobust(2), DoublyRobust(2))
+    report = Evaluator(stack).update(log).report(level=SURE)
+    assert exact in next(iter(report.interval))
+    assert {"mean ratio"} <= failed(report)
+    assert "mean ratio: the mean ratio of policy 2 is 0.500, 138.6 standard errors from 1" in " ".join(
+        report.interval.notes
+    )
+    with pytest.raises(DataError, match="sum"):
+        inferl.policies.Table([[0.5, 0.3], [0.5, 0.5]])
 
 
 def test_the_default_target_of_a_log_is_the_population() -> None:

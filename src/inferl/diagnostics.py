@@ -6,6 +6,7 @@ notes of the interval.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
 from inferl.data.arrays import Bools
+from inferl.data.invariants import demand
 from inferl.data.ratios import RatioSummary
 from inferl.interval import Interval
 from inferl.variance.episodes import EpisodeSummary
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from inferl.methods.base import Reading
     from inferl.methods.least_squares import LeastSquaresReading
 
-__all__ = ["Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "divergence", "overflow"]
+__all__ = [
+    *("Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "divergence", "notes_of", "overflow"),
+    "together",
+]
 
 FEWEST_BLOCKS = 16  # blocks of one length that a variance estimate needs
 FEWEST_STEPS = 250  # with fewer, dependence cannot be ruled out
@@ -37,7 +42,7 @@ UNIDENTIFIED = 1e-3
 ROUNDING = 1e-9  # relative to a value
 MATTERS = 0.5  # bias in standard errors that is tolerated: the coverage of 95 % intervals is then 92 %
 BEYOND = 0.02  # share of a start's discounted weight that may lie beyond the data
-WRONG_RATIOS = 4  # standard errors of the mean ratio from 1
+WRONG_RATIOS = 4  # standard errors of the mean ratio from 1; t with 31 degrees of freedom exceeds it once in 2,800
 ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
 
 
@@ -50,6 +55,10 @@ class Check:
     message: str
     value: float | None = None
     remedy: str = ""
+
+    def verify(self) -> None:
+        """Raise for a status that no check of a file can have."""
+        demand(self.status in ("passed", "failed", "not available"), f"a check has the status {self.status!r:.40}")
 
     @property
     def failed(self) -> bool:
@@ -163,6 +172,27 @@ def checks_of_scores(
     )
 
 
+def together(earlier: Iterable[Check], later: Iterable[Check]) -> tuple[Check, ...]:
+    """Join the checks of two sources of one evaluator; of each name, the later counts, unless only the earlier failed.
+
+    >>> one, other = Check("dropped rewards", "failed", "of May"), Check("dropped rewards", "passed", "of June")
+    >>> [check.message for check in together([one], [other])]
+    ['of May']
+    """
+    found = {check.name: check for check in earlier}
+    for check in later:
+        known = found.get(check.name)
+        if known is None or check.failed or not known.failed:
+            found[check.name] = check
+    return tuple(found.values())
+
+
+def notes_of(source: Any) -> tuple[str, ...]:
+    """Return the failed checks that a source makes of its data, as notes of an interval."""
+    made = source.checks() if hasattr(source, "checks") else ()
+    return tuple(check.sentence for check in made if check.failed)
+
+
 def checks_of_data(
     algorithm: Algorithm,
     about: str,
@@ -179,7 +209,10 @@ def checks_of_data(
     visits = _visits(algorithm)
     carried = episodes if by_returns and not visits else None
     beyond = episodes.share_of_visits if visits else episodes.share_beyond
-    made: list[Check | None] = [ratios(ratio_summary, isinstance(algorithm, EmphaticTD), carried)]
+    made: list[Check | None] = [
+        mean_ratio(ratio_summary),
+        ratios(ratio_summary, isinstance(algorithm, EmphaticTD), carried),
+    ]
     if not isinstance(algorithm, AverageReward | Field | Linear):  # whose solution is not a value
         made.append(features(misfit, beyond if by_returns else None))
         made.append(ends(episodes, beyond if by_returns else None))
@@ -458,10 +491,33 @@ def rarity(reading: LeastSquaresReading | None) -> Check:
     )
 
 
-def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSummary | None = None) -> Check:
-    """Check whether the ratios average to 1, and whether a few transitions with large ones dominate.
+def mean_ratio(summary: RatioSummary) -> Check | None:
+    """Check whether the ratios of each policy average 1, as those of right probabilities do; on-policy, they are 1."""
+    if summary.on_policy:
+        return None
+    name, distance = "mean ratio", summary.distance_from_one
+    several, worst = len(distance) > 1, int(np.argmax(distance))
+    means = [
+        (f"of policy {i + 1} " if several else "") + f"is {mean:.3f}, {away:.1f} standard errors from 1"
+        for i, (mean, away) in enumerate(zip(summary.mean, distance, strict=True))
+    ]
+    wrong = np.flatnonzero(distance > WRONG_RATIOS)
+    unseen = "large ratios have not been seen yet, or " if summary.mean[worst] < 1 else ""
+    if not wrong.size:
+        return Check(name, "passed", f"the mean ratio {means[worst]}", float(distance[worst]))
+    return Check(
+        name,
+        "failed",
+        f"the mean ratio {', '.join(means[i] for i in wrong)}: {unseen}these are not the importance ratios of this log",
+        float(distance[worst]),
+        "check the probabilities of both policies: in each state they must sum to 1 over the actions; do not clip",
+    )
 
-    With `episodes`, the estimate uses products of ratios, and the effective number of episodes is checked.
+
+def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSummary | None = None) -> Check:
+    """Check whether a few transitions with large ratios dominate.
+
+    With `episodes`, the estimate uses products of ratios: whether these average 1, and whether a few episodes dominate.
     """
     name = "ratios"
     growth = float(np.max(summary.squares)) / max(summary.n, 1) * summary.discount**2
@@ -476,17 +532,7 @@ def ratios(summary: RatioSummary, emphatic: bool = False, episodes: EpisodeSumma
         )
     if summary.n == 0:
         return Check(name, "not available", "no transitions with ratios so far")
-    worst = summary.distance_from_one
-    if worst > WRONG_RATIOS:
-        return Check(
-            name,
-            "failed",
-            f"the mean ratio is {', '.join(f'{x:.3f}' for x in summary.mean)}, {worst:.0f} standard errors from 1: "
-            "these are not the importance ratios of this log",
-            worst,
-            "check the probabilities of both policies: in each state they must sum to 1 over the actions; do not clip",
-        )
-    if episodes is not None and episodes.closed and np.any(summary.squares != summary.n):
+    if episodes is not None and episodes.closed and not summary.on_policy:
         carried, (mean, distance) = episodes.effective, episodes.mean_weight
         message = (
             f"the importance weights of {_count(episodes.closed)} episodes average {mean:.3f}; effective sample size "

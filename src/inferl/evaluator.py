@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, cast
@@ -16,14 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl import engine
-from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
-from inferl.algorithms.targets import Targets, as_targets, value_of_starts
+from inferl.algorithms import Algorithm
+from inferl.algorithms.targets import Targets, as_targets, estimand
 from inferl.data.arrays import Floats, is_integer, is_number, short
 from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
 from inferl.data.transitions import Transitions
-from inferl.diagnostics import Check, Misfit, Report, checks_of_data, divergence, overflow
+from inferl.diagnostics import Check, Misfit, Report, checks_of_data, divergence, overflow, together
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
 from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, KindError, SettingError, ShapeError
@@ -33,9 +34,8 @@ from inferl.methods.registry import method_named
 from inferl.methods.schedule import EvaluatorState, Schedule, uninterrupted
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.storage.storable import storable, verify_together
-from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer", "estimand"]
+__all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
 
 
 class Answer(NamedTuple):
@@ -66,34 +66,11 @@ def answer(
         divergence(state.diverged and state.diverged[0]),
         *own,
         *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit),
+        *state.source_checks,
     )
     notes = tuple(check.sentence for check in made if check.failed)
     about = estimand(algorithm, targets.about, state.episodes)
     return Answer(replace(interval, notes=notes, estimand=about), made, misfit)
-
-
-def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
-    """Describe what an interval estimates."""
-    if isinstance(algorithm, Linear | Field):
-        return "the solution of the equation"
-    value = value_of_starts(episodes.limited > 0, episodes.steps > 0 and episodes.discounts[0] == 1)
-    if about == "value":
-        if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
-            return "the value at the given start state"
-        return value
-    if about == "known start":
-        return f"{value}, whose mean features are known"
-    if about == "fitted":
-        return "what the features alone say of the starts: the projected fixed point (LSTD)"
-    if about == "average":
-        return "the average reward per step"
-    if about == "gap":
-        return "the value of the start distribution, minus what the features alone say"
-    if about == "observed":
-        return "the observed starts, by the features alone: the projected fixed point"
-    if about == "parameters":
-        return "a combination of parameters"
-    return "the value at given features: the projected fixed point"
 
 
 @dataclass(frozen=True)
@@ -199,15 +176,33 @@ class Evaluator:
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
-        """Process a chunk, or all chunks of a source. If a chunk raises, it changes nothing."""
+        """Process a chunk, or all chunks of a source. If a chunk raises, it changes nothing.
+
+        Checks that a source makes of its data (`inferl.sources.Source`) become checks of every interval.
+        """
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
         if getattr(data, "endless", False):
             raise SettingError("this source never ends; limit it, as in source.take(episodes=100), or use until()")
-        for chunk in _chunks(data):
-            self._collect(chunk)
+        with self._heeding(data):
+            for chunk in _chunks(data):
+                self._collect(chunk)
         return self
+
+    @contextmanager
+    def _heeding(self, source: Any) -> Iterator[None]:
+        """Take over the checks that a source makes, at the end of the block and if it is left by an error."""
+        earlier = self._state.source_checks
+        try:
+            yield
+        finally:
+            self.heed(source, earlier)
+
+    def heed(self, source: Any, earlier: tuple[Check, ...] = ()) -> None:
+        """Take over the checks that a source makes of what was read; `earlier` ones are those of other sources."""
+        if hasattr(source, "checks"):
+            self._state.source_checks = together(earlier, source.checks())
 
     def _collect(self, data: Transitions | Increments) -> None:
         self._flush()
@@ -304,10 +299,11 @@ class Evaluator:
         """
         check_level(level)
         asked = _questions(width, lower_above, upper_below, after)
-        chunks = _chunks(source)
+        chunks, earlier = _chunks(source), self._state.source_checks
 
         def watched() -> Iterator[Transitions | Increments]:
             while True:
+                self.heed(source, earlier)
                 # A source's own starts are those that it has observed by now.
                 now = target.latest() if hasattr(target, "latest") else target
                 if self.is_decided(now, **asked, level=level, tuning_time=tuning_time, after=after):

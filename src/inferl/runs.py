@@ -164,6 +164,7 @@ class Run:
     def follow(self, source: Source) -> None:
         """Note the position of the source, the start distribution that it observed, and its facts."""
         self.position, self.start, self.facts = source.position, source.start(), source.describe()
+        self.evaluator.heed(source)
 
     def read(self) -> None:
         """Add the present interval to the readings."""

@@ -25,6 +25,7 @@ from inferl.baselines import offline_bootstrap
 from inferl.data.increments import GradientIncrements, Increments
 from inferl.data.streams import Streams
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import Check
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAWS, BlockClock, Law, Multipliers
 from inferl.errors import CheckpointError, InferlError, KindError, SettingError, ShapeError
@@ -223,6 +224,9 @@ def _check_answers(source: Source, read: Sequence[Transitions]) -> None:
     facts: Any = source.describe()
     text = isinstance(facts, dict) and all(isinstance(part, str) for fact in facts.items() for part in fact)
     _demand(text, "describe() does not return a dict of strings")
+    made: Any = source.checks() if hasattr(source, "checks") else ()
+    sound = isinstance(made, tuple) and all(isinstance(check, Check) for check in made)
+    _demand(sound, "checks() does not return a tuple of Check")
 
 
 def _first_rows(source: Source, n: int | None) -> list[Transitions]:

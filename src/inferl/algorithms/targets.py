@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inferl.algorithms import Algorithm, DoublyRobust
+from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
 from inferl.data.arrays import Floats, as_array, as_floats
 from inferl.errors import InputError, TargetError
+from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["Targets", "as_targets", "value_of_starts"]
+__all__ = ["Targets", "as_targets", "estimand", "value_of_starts"]
 
 
 class Targets(NamedTuple):
@@ -31,6 +32,30 @@ def value_of_starts(limited: bool, undiscounted: bool) -> str:
     if limited and undiscounted:
         return "the mean return up to the time limit"
     return "the value of the start distribution" + (", up to the time limit" if limited else "")
+
+
+def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
+    """Describe what an interval estimates."""
+    if isinstance(algorithm, Linear | Field):
+        return "the solution of the equation"
+    value = value_of_starts(episodes.limited > 0, episodes.steps > 0 and episodes.discounts[0] == 1)
+    if about == "value":
+        if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
+            return "the value at the given start state"
+        return value
+    if about == "known start":
+        return f"{value}, whose mean features are known"
+    if about == "fitted":
+        return "what the features alone say of the starts: the projected fixed point (LSTD)"
+    if about == "average":
+        return "the average reward per step"
+    if about == "gap":
+        return "the value of the start distribution, minus what the features alone say"
+    if about == "observed":
+        return "the observed starts, by the features alone: the projected fixed point"
+    if about == "parameters":
+        return "a combination of parameters"
+    return "the value at given features: the projected fixed point"
 
 
 def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: bool) -> Targets:

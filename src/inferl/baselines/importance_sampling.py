@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from inferl.baselines.monte_carlo import Collector, Episodes, Weighted, check_time_limit, mean_interval
 from inferl.data.arrays import Floats
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import notes_of
 from inferl.errors import DataError
 from inferl.interval import Interval, check_level
 
@@ -93,6 +94,7 @@ def per_decision(
     episodes, notes = collector.episodes(time_limit)
     if collector.off_policy:
         notes += weight_notes(collector.closed().average)
+    notes += notes_of(data)
     if weighted:
         estimate, influence = _self_normalised(episodes, collector.steps)
     else:

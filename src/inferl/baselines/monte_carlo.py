@@ -16,6 +16,7 @@ from inferl.algorithms.targets import value_of_starts
 from inferl.data.arrays import Bools, Floats, Integers, Rows
 from inferl.data.streams import Streams
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import notes_of
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.interval import Interval, check_level, normal
 
@@ -77,6 +78,7 @@ def monte_carlo(
                 "the target policy; use inferl.baselines.per_decision"
             )
     episodes, notes = collector.episodes(time_limit)
+    notes += notes_of(data)
     estimand = collector.estimand(time_limit)
     return mean_interval(float(episodes.total.mean()), episodes.total, level, collector.streams.n, notes, estimand)
 

@@ -62,8 +62,13 @@ def evaluate(
     ratio: Annotated[Name, _column("Target / behaviour; several: a,b.", _RATIOS)] = None,
     clip: Annotated[float | None, typer.Option(help="Clip ratios at this value.", rich_help_panel=_RATIOS)] = None,
     episodes_end: Annotated[
-        bool, typer.Option("--episodes-end", help="The last row of an episode terminates it.", rich_help_panel=_PANEL)
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--episodes-end/--no-episodes-end",
+            help="The last row of an episode terminates it, or only the data end there; for logs without flags.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
     gaps: Annotated[
         bool, typer.Option("--gaps", help="The order column may have gaps.", rich_help_panel=_PANEL)
     ] = False,
@@ -74,7 +79,7 @@ def evaluate(
     """Evaluate a policy from a log, with error bars.
 
     The column names of RLlib, D4RL and LeRobot are recognised, and so are
-    reward, episode, terminated and truncated.
+    reward, episode, terminated (or terminal), truncated (or timeouts) and done.
 
     [bold]inferl evaluate log.parquet --features hr,bp,o2 --episode patient --order hour[/bold]
 

@@ -1,17 +1,18 @@
-"""Moments and tails of the importance ratios so far; from them the checks read whether few steps dominate."""
+"""Moments and tails of the importance ratios so far: whether they average 1, and whether few steps dominate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from inferl.data.arrays import Floats, Integers
-from inferl.data.invariants import COUNT, bounds, shapes
+from inferl.data.invariants import COUNT, bounds, demand, shapes
 
 __all__ = ["RatioSummary"]
 
 TAIL = 32  # bins of the histogram, one per power of 2
+MOST = 64  # blocks; when there are more, their length doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,30 +28,59 @@ class RatioSummary:
     largest: Floats = field(default_factory=lambda: np.zeros(1))  # (m,)
     tails: Integers = field(default_factory=lambda: np.zeros((TAIL, 1), np.int64))  # (TAIL, m)
     discount: float = 0.0  # the largest seen
+    # Blocks of steps in order of arrival, for a standard error that allows for dependence.
+    length: int = 1  # steps of a block
+    marks: Floats = field(default_factory=lambda: np.zeros((1, 1)))  # (K + 1, m) the sum of the ratios at their borders
+    open: int = 0  # steps since the last border
+    outside: Floats = field(default_factory=lambda: np.zeros(1))  # (m,) sum of merged ratios that are in no block
 
     def verify(self) -> None:
         """Raise for moments that no ratios can have."""
-        shapes(self, {"total": "m", "squares": "m", "largest": "m", "tails": f"{TAIL} m"})
-        bounds(self, {"n": COUNT, "tails": COUNT, "discount": (0, 1)})
-        bounds(self, dict.fromkeys(("total", "squares", "largest"), (0, np.inf)))
+        vectors = dict.fromkeys(("total", "squares", "largest", "outside"), "m")
+        sizes = shapes(self, {**vectors, "tails": f"{TAIL} m", "marks": "K m"})
+        bounds(self, {"n": COUNT, "tails": COUNT, "discount": (0, 1), "length": (1, COUNT[1])})
+        bounds(self, {"open": (0, self.length - 1)} | dict.fromkeys((*vectors, "marks"), (0, np.inf)))
+        demand(0 < sizes["K"] <= MOST + 1, f"RatioSummary has {sizes['K']} borders of blocks")
 
     def updated(self, ratios: Floats, discounts: Floats) -> RatioSummary:
         """Return the summary with further ratios, (T,) or (T, m), and their discounts."""
         discount = max(self.discount, float(discounts.max()))
         column = ratios if ratios.ndim == 2 else ratios[:, None]
         ones = bool((column == 1).all())
+        m = column.shape[1]
+        wide = self._coarser(len(self.marks) - 1 + (self.open + len(column)) // self.length)
+        border = np.arange(wide.length - wide.open, len(column) + 1, wide.length)  # steps up to each new border
         if ones and self._whole:  # on-policy: sums of integers are exact in any order
-            more = np.full(column.shape[1], float(len(column)))
-            total, squares = self.total + more, self.squares + more
+            more = np.full(m, float(len(column)))
+            total, squares, running = self.total + more, self.squares + more, self.total + border[:, None]
         else:
-            total, squares = _added(self.total, column), _added(self.squares, column**2)
+            sums = _running(self.total, column)
+            total, squares, running = sums[-1], _running(self.squares, column**2)[-1], sums[border]
         return RatioSummary(
             self.n + len(column),
             total,
             squares,
             np.maximum(self.largest, column.max(axis=0)),
-            self.tails + (len(column) * TAIL_OF_ONE.repeat(column.shape[1], axis=1) if ones else _tails(column)),
+            self.tails + (len(column) * TAIL_OF_ONE.repeat(m, axis=1) if ones else _tails(column)),
             discount,
+            wide.length,
+            np.concatenate([np.broadcast_to(wide.marks, (len(wide.marks), m)), running - wide.outside]),
+            (wide.open + len(column)) % wide.length,
+            np.broadcast_to(self.outside, m).copy(),
+        )
+
+    def _coarser(self, blocks: int) -> RatioSummary:
+        """Return the summary with blocks so long, by a power of 2, that `blocks` of the present length make few."""
+        return self._joined(1 << (blocks // (MOST + 1)).bit_length())
+
+    def _joined(self, factor: int) -> RatioSummary:
+        """Return the summary with blocks of so many present ones."""
+        left = (len(self.marks) - 1) % factor  # complete blocks that become part of the open one
+        return replace(
+            self,
+            length=factor * self.length,
+            marks=self.marks[::factor],
+            open=self.open + left * self.length,
         )
 
     @property
@@ -65,17 +95,25 @@ class RatioSummary:
         return self.total / max(self.n, 1)
 
     @property
-    def distance_from_one(self) -> float:
-        """Distance between the mean ratio and 1 in standard errors; the largest over the columns.
+    def on_policy(self) -> bool:
+        """Whether every ratio was 1."""
+        return bool((self.total == self.n).all() and (self.squares == self.n).all())
 
-        A ratio has conditional mean 1 given the past, so its deviations from 1 are uncorrelated.
+    @property
+    def distance_from_one(self) -> Floats:
+        """Distance between the mean ratio and 1 in standard errors, (m,).
+
+        Given the past, a ratio has mean 1. Its deviations from 1 are then uncorrelated, and the standard error is that
+        of independent steps. Where actions were not drawn step by step (one for all visits of a user), it is larger:
+        that of blocks, 32 to 64 of them, counts if it is.
         """
-        if (self.total == self.n).all():  # on-policy: saves the arithmetic at every interval
-            return 0.0
-        variance = self.squares / max(self.n, 1) - self.mean**2
+        n, mean = max(self.n, 1), self.mean
+        rate = np.maximum(self.squares / n - mean**2, 0.0)
+        if len(self.marks) > 2:
+            rate = np.maximum(rate, np.diff(self.marks, axis=0).var(axis=0, ddof=1) / self.length)
         with np.errstate(divide="ignore", invalid="ignore"):
-            distance = np.abs(self.mean - 1) / np.sqrt(np.maximum(variance, 0.0) / max(self.n, 1))
-        return float(np.max(np.where(np.abs(self.mean - 1) > 1e-9, distance, 0.0)))
+            distance = np.abs(mean - 1) / np.sqrt(rate / n)
+        return np.where(np.abs(mean - 1) > 1e-9, distance, 0.0)
 
     @property
     def largest_share(self) -> Floats:
@@ -89,21 +127,28 @@ class RatioSummary:
         return bool((self.total % 1 == 0).all() and (self.squares % 1 == 0).all())
 
     def plus(self, other: RatioSummary) -> RatioSummary:
-        """Add the moments of two streams."""
-        return RatioSummary(
+        """Add the moments of two streams; blocks of `self` continue."""
+        length = max(self.length, other.length)
+        own, more = (part._joined(length // part.length) for part in (self, other))
+        both = RatioSummary(
             self.n + other.n,
             self.total + other.total,
             self.squares + other.squares,
             np.maximum(self.largest, other.largest),
             self.tails + other.tails,
             max(self.discount, other.discount),
+            length,
+            np.concatenate([more.marks[:-1], more.marks[-1] + own.marks]),
+            own.open,
+            self.outside + other.total - more.marks[-1],
         )
+        return both._coarser(len(both.marks) - 1)
 
 
-def _added(total: Floats, rows: Floats) -> Floats:
-    """Add rows one after the other; in any other order the bits would depend on the chunk borders."""
+def _running(total: Floats, rows: Floats) -> Floats:
+    """Return the sums before and after each row; in any other order the bits would depend on the chunk borders."""
     start = np.broadcast_to(total, (1, rows.shape[1]))
-    return np.asarray(np.cumsum(np.concatenate([start, rows]), axis=0)[-1])
+    return np.cumsum(np.concatenate([start, rows]), axis=0)
 
 
 def _tails(ratios: Floats) -> Integers:

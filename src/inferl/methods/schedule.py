@@ -25,6 +25,7 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
+from inferl.diagnostics import Check
 from inferl.engine import Backend
 from inferl.errors import DivergenceError
 from inferl.methods.base import Method
@@ -50,6 +51,7 @@ class EvaluatorState:
     fingerprint: int = 0  # of all their columns
     tabular: bool | None = None  # kind of the features, once known
     ratios_ndim: int = 1  # 2 for several target policies on one log
+    source_checks: tuple[Check, ...] = ()  # that sources have made of their data
     like: Increments | None = None  # increments without rows, of the form that the user passes
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
     broken: bool = False  # an update in place was interrupted, as when memory runs out

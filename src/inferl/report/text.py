@@ -15,11 +15,13 @@ QUESTIONS = {
     "dependence": "Does the interval account for dependence between steps?",
     "length": "Is the stream long enough for its mixing time?",
     "rarity": "Have rare events occurred often enough?",
+    "mean ratio": "Are these the importance ratios of the data?",
     "ratios": "Is the weight spread over many transitions?",
     "identification": "Do the data identify the target?",
     "features": "Is the estimate robust to features that cannot express the value?",
     "ends": "Did episodes end, or were they truncated?",
-    "range": "Is the estimate a possible value?",
+    "range": "Is the answer a possible value?",
+    "dropped rewards": "Were rewards lost with the last rows of episodes?",
 }
 
 _LIGHTS = {"passed": "green", "failed": "red", "not available": "amber"}

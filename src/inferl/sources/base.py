@@ -21,9 +21,11 @@ class Source(Protocol):
     Evaluators, run files, reports and the shell know these six members and no class behind them. Test your own source
     with `inferl.testing.check_source`.
 
-    A source may have three more. ``endless = True`` says that iterating never ends. ``episodic = False`` says that the
-    data do not show where episodes begin and end. `open_end`, for data that may grow, is the position before the end of
-    the data was taken for the end of the last episode, or None if the end has not been reached.
+    A source may have four more. ``endless = True`` says that iterating never ends. ``episodic = False`` says that the
+    data do not show where episodes begin and end. ``checks()`` returns what only the source can check about the data
+    read so far, as a tuple of `inferl.diagnostics.Check`; those that fail become notes of every interval. `open_end`,
+    for data that may grow, is the position before the end of the data was taken for the end of the last episode, or
+    None if the end has not been reached.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
+from inferl.diagnostics import Check
 from inferl.errors import SettingError
 from inferl.methods.base import Method
 from inferl.methods.registry import registered
@@ -31,7 +32,7 @@ LONGEST_ROW = 2**24  # features; a file that claims more is not genuine
 
 SHARED: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
-    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary, EvaluatorState),
+    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary, EvaluatorState, Check),
 )
 
 

@@ -9,7 +9,7 @@ from types import EllipsisType
 from inferl.data.arrays import short
 from inferl.errors import SettingError
 
-__all__ = ["CONVENTIONS", "Column", "Columns", "choice", "resolve"]
+__all__ = ["CONVENTIONS", "ENDED", "Column", "Columns", "choice", "resolve"]
 
 Column = str | EllipsisType | None
 """Name of a column; ``...``: recognise it by its name; None: there is no such column."""
@@ -39,8 +39,16 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     },
     "LeRobot": {"episode": "episode_index", "order": "frame_index"},
 }
-# Common names; each applies on its own.
-PLAIN = {name: name for name in ("reward", "action", "episode", "terminated", "truncated")}
+# Common names; each applies on its own, and the first that a log has counts.
+PLAIN: dict[str, tuple[str, ...]] = {
+    "reward": ("reward",),
+    "action": ("action",),
+    "episode": ("episode",),
+    "terminated": ("terminated", "terminateds", "terminal", "terminals", "is_terminal"),
+    "truncated": ("truncated", "truncateds", "timeouts", "timeout"),
+}
+# Flags of the last row of an episode, whether it terminates or is truncated there.
+ENDED = ("done", "dones", "next.done", "is_last")
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
     features=obs, reward=rewards
     """
-    known = _recognised(available)
+    known = _recognised(wanted, available)
     found = {role: known.get(role) if value is ... else value for role, value in wanted.items()}
     columns = {role: _as_names(role, value) for role, value in found.items()}
     for role in ("features", "reward"):
@@ -113,11 +121,21 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
 
 
-def _recognised(available: Sequence[str]) -> dict[str, str]:
+def _recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[str, str]:
     known: dict[str, str] = {}
-    for names in (*CONVENTIONS.values(), PLAIN):
-        if names is PLAIN or set(list(names.values())[:2]) <= set(available):
+    for names in CONVENTIONS.values():
+        if set(list(names.values())[:2]) <= set(available):
             known = {role: name for role, name in names.items() if name in available} | known
+    given = [name for value in wanted.values() for name in (value if isinstance(value, list | tuple) else (value,))]
+    free = set(available) - {name for name in given if isinstance(name, str)}
+    for role, choices in PLAIN.items():
+        for name in choices:
+            if name in free:
+                known.setdefault(role, name)
+    ended = [name for name in ENDED if name in free]
+    # Such a flag stands for what no other column says, unless the user has named the flags.
+    if ended and all(wanted.get(role, ...) is ... for role in ("terminated", "truncated")):
+        known.setdefault("truncated" if "terminated" in known else "terminated", ended[0])
     return known
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers, Rows
 from inferl.data.invariants import demand, shapes
 from inferl.errors import SettingError
-from inferl.sources.logs.columns import Columns
+from inferl.sources.logs.columns import ENDED, Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.pieces import Broken
 from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, naming, numbers, times, vectors
@@ -99,8 +99,10 @@ class Decoder:
         episode, labelled = _labels(batch, columns.episode, faults, single)
         group, grouped = _labels(batch, columns.stream, faults, single)
         features = self._features(batch, columns.features, faults, dimension)
-        terminated = _flags(batch, columns.terminated, faults)
-        ended = terminated | _flags(batch, columns.truncated, faults)
+        terminated, truncated = (_flags(batch, name, faults) for name in (columns.terminated, columns.truncated))
+        ended = terminated | truncated
+        if columns.terminated in ENDED:
+            terminated = terminated & ~truncated
         limited = ended & ~terminated & self.ends
         terminated = terminated | limited
         after = None
@@ -195,7 +197,8 @@ def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:
     values = column_of(batch, column)
     with naming(column):
         read, readable = flags(values)
-    faults.note(~readable, column, values, "is neither true nor false", "write 0 or 1; " + DROP)
+    remedy = f"write 0 or 1, or name another column, or none; {DROP}"
+    faults.note(~readable, column, values, "is neither true nor false", remedy)
     return read
 
 

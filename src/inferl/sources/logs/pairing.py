@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl.data.arrays import Bools, Floats, Integers
-from inferl.data.invariants import COUNT, bounds, demand
+from inferl.data.invariants import bounds, demand
 from inferl.sources.logs.arrangement import Arranged, arranged
 from inferl.sources.logs.decoding import LogRows, Marks
+from inferl.sources.logs.endings import NO_ROWS, RowCount
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.streams import StreamLabels
 
@@ -42,11 +43,11 @@ class Pairing:
     idle: float = np.inf  # an episode is over after a longer pause
     clock: float = -np.inf  # the latest time, if episodes are mixed
     waiting: LogRows | None = None  # sorted by group
-    dropped: int = 0  # rows without a next state: the last of an episode that does not terminate
+    dropped: RowCount = NO_ROWS  # rows without a next state: the last of an episode that does not terminate
 
     def verify(self) -> None:
         """Check a state that comes from a file: the rows that wait are sorted, and have streams that were given."""
-        bounds(self, {"dropped": COUNT, "idle": (0, np.inf), "clock": (-np.inf, np.inf)})
+        bounds(self, {"idle": (0, np.inf), "clock": (-np.inf, np.inf)})
         if self.waiting is None:
             return
         marks = self.waiting.marks
@@ -125,7 +126,7 @@ class Pairing:
             ready = alone | (linked & (known[after] | final))
             gives_up = ~linked & ~marks.terminated & ~marks.bad  # of the rows that are known: no next state
             last = alone | (linked & known[after] & gives_up[after])
-            self.dropped += int(np.sum((known | final) & gives_up))
+            self.dropped = self.dropped.plus(rows.of(np.flatnonzero((known | final) & gives_up)).rewards)
             settled_by = np.where(linked, known_by[after], known_by)
             done = known & (~linked | known[after])
         which = np.flatnonzero(ready)

@@ -15,12 +15,14 @@ import numpy as np
 from inferl.data.arrays import as_count, is_number, short
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
+from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
 from inferl.sources.logs.faults import Faults, shown
 from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
 from inferl.sources.logs.labelling import Labelling
@@ -51,7 +53,8 @@ class _Progress:
     starts: Starts = field(default_factory=Starts)
     clipped: int = 0
     skipped: int = 0
-    episodic: bool = False  # whether a column says where episodes begin or end
+    endings: Endings = field(default_factory=Endings)  # how the ends of episodes are known
+    kept: RowCount = NO_ROWS  # rows that became transitions
     faults: tuple[str, ...] = ()
     policies: str = ""  # digest of the target policies that are tables
     complete: bool = False
@@ -107,7 +110,7 @@ class Table:
     n_states: int | None
     discount: float
     clip: float | None
-    episodes_end: bool
+    episodes_end: bool | None
     idle_timeout: float  # seconds; infinite: none
     gaps: bool
     ends: bool
@@ -134,8 +137,7 @@ class Table:
             pairing.streams.named = columns.stream is not None
             if columns.episode is None or columns.stream is not None:
                 pairing.mixed = False
-            borders = (columns.episode, columns.terminated, columns.truncated)
-            progress.episodic = any(name is not None for name in borders)
+            progress.endings = Endings.of(columns, self.episodes_end, log.columns)
             self._now[:] = [progress]
             if progress.complete:
                 return
@@ -248,6 +250,7 @@ class Table:
         progress.starts = progress.starts.updated(paired.starts, self.n_states)
         if len(rows) == 0:
             return
+        progress.kept = progress.kept.plus(rows.rewards)
         ratios = rows.ratios
         if self.clip is not None:
             progress.clipped += int(np.sum(ratios > self.clip))
@@ -267,7 +270,7 @@ class Table:
     # The protocol of a source.
 
     def _fresh(self) -> _Progress:
-        return _Progress(Pairing(Labelling(named=False), episodes_end=self.episodes_end, idle=self.idle_timeout))
+        return _Progress(Pairing(Labelling(named=False), episodes_end=bool(self.episodes_end), idle=self.idle_timeout))
 
     @property
     def _progress(self) -> _Progress:
@@ -323,12 +326,21 @@ class Table:
         if self.dropped:
             dropped = f"{self.dropped}: the last of an episode, without a next state"
             remedy = "; if it ends there, name a column that says so (terminated), or say episodes_end"
-            facts["rows dropped"] = dropped if self.episodes_end else dropped + remedy
+            facts["rows dropped"] = dropped if self.episodes_end is not None else dropped + remedy
+        if self._progress.endings.fact:
+            facts["ends"] = self._progress.endings.fact
         if self.clipped:
             facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
         if self.skipped:
             facts["bad rows skipped"] = f"{self.skipped}, the first: {self._progress.faults[0]}"
         return facts
+
+    def checks(self) -> tuple[Check, ...]:
+        """Return the check of the rows that were dropped at the ends of episodes."""
+        if not self._now:
+            return ()
+        now = self._progress
+        return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number)
 
     @property
     def name(self) -> str:
@@ -368,12 +380,12 @@ class Table:
     @property
     def dropped(self) -> int:
         """Number of rows without a next state: the last row of each episode that did not terminate."""
-        return self._progress.pairing.dropped
+        return self._progress.pairing.dropped.rows
 
     @property
     def episodic(self) -> bool:
         """Whether a column of the log shows where episodes begin or end."""
-        return self._progress.episodic
+        return self._progress.endings.episodic
 
 
 def _form(rows: LogRows) -> list[Any]:
@@ -424,7 +436,7 @@ def table(
     policy: Any = None,
     ratio: str | Sequence[str] | None = None,
     clip: float | None = None,
-    episodes_end: bool = False,
+    episodes_end: bool | None = None,
     idle_timeout: float | timedelta | None = None,
     gaps: bool = False,
     time_limit: str | None = None,
@@ -434,8 +446,10 @@ def table(
     """Read transitions from a log, in record batches, so that memory stays flat.
 
     A column is given by name, or recognised (``...``) by the names of RLlib, D4RL and LeRobot, or as reward, episode,
-    terminated or truncated. None means that there is no such column. A bad row raises `inferl.errors.DataError`, which
-    names log, row (counted from 1), column, value and remedy; the rows before it have been yielded by then.
+    terminated (terminal, is_terminal) or truncated (timeouts). A column done, dones, next.done or is_last marks last
+    rows: they terminate, unless another column says which do. None means that there is no such column. A bad row raises
+    `inferl.errors.DataError`, which names log, row (counted from 1), column, value and remedy; the rows before it have
+    been yielded by then.
 
     Parameters
     ----------
@@ -483,8 +497,9 @@ def table(
     clip
         Largest ratio; larger ones are clipped, and counted in `clipped`.
     episodes_end
-        The last row of every episode terminates it, unless it is marked as truncated: for logs without flags.
-        Mixed episodes then all stay open until the log ends, which takes memory, or until `idle_timeout`.
+        For logs without flags. True: the last row of every episode terminates it, unless it is marked as truncated;
+        mixed episodes then all stay open until the log ends, which takes memory, or until `idle_timeout`. False: the
+        data stop there, and the last row is dropped. None: the log does not say, a failed check if it has episodes.
     idle_timeout
         Pause after which an episode is over, in seconds or as a timedelta; a label that comes back later is a new
         episode, such as the next session of a user. The order column holds times, or numbers that count seconds.
