@@ -9,7 +9,7 @@ from types import EllipsisType
 from inferl.data.arrays import short
 from inferl.errors import SettingError
 
-__all__ = ["CONVENTIONS", "ENDED", "Column", "Columns", "choice", "resolve"]
+__all__ = ["CONVENTIONS", "ENDED", "Column", "Columns", "choice", "recognised", "resolve"]
 
 Column = str | EllipsisType | None
 """Name of a column; ``...``: recognise it by its name; None: there is no such column."""
@@ -105,7 +105,7 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
     features=obs, reward=rewards
     """
-    known = _recognised(wanted, available)
+    known = recognised(wanted, available)
     found = {role: known.get(role) if value is ... else value for role, value in wanted.items()}
     columns = {role: _as_names(role, value) for role, value in found.items()}
     for role in ("features", "reward"):
@@ -121,7 +121,8 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
 
 
-def _recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[str, str]:
+def recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[str, str]:
+    """Return the columns whose names tell their role, by role."""
     known: dict[str, str] = {}
     for names in CONVENTIONS.values():
         if set(list(names.values())[:2]) <= set(available):

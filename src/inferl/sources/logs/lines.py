@@ -142,10 +142,12 @@ class _LinePart:
         if self.random is None:
             return None
         with open(self.random, "rb") if isinstance(self.random, str) else nullcontext(self.random) as file:
+            here = file.tell()
             begin = max(file.seek(0, io.SEEK_END) - TAIL, 0)
             file.seek(begin)
             # The first is not whole, or is the header; JSON lines of a short file have no header.
             lines = file.read().split(b"\n")[1 if begin or self.form != "lines" else 0 :]
+            file.seek(here)
         return _LinePiece(self, columns, list(filter(bytes.strip, lines))[-rows:])
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:

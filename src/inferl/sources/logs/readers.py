@@ -93,7 +93,7 @@ def read_part(name: str, file: Any, random: Any = None) -> Part | None:
         begin = file.peek(16)[:16]
         codec = _codec(begin)
         if codec is not None:
-            packed, random = f", {codec}", None
+            packed, random = f" ({codec})", None
             file = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), codec), READ)
             begin = file.peek(16)[:16]
         if not begin:

@@ -30,6 +30,7 @@ from inferl.sources.logs.mixing import is_mixed
 from inferl.sources.logs.pairing import Paired, Pairing
 from inferl.sources.logs.parts import Log
 from inferl.sources.logs.pieces import Piece
+from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
@@ -129,7 +130,7 @@ class Table:
             raise SettingError(f"{self.name} can be read only once, and it was; read a file, or make it again")
         self._opened.append(True)
         with open_log(self.source) as log:
-            columns, targets = bound(self.policies, self._resolved(log.name, log.columns), log.columns, log.name)
+            columns, targets = self._read_as(log.name, log.columns)
             progress = deepcopy(self._begin) or self._fresh()
             progress.compute_with(targets, log.name)
             pairing = progress.pairing
@@ -207,16 +208,7 @@ class Table:
     def _pieces(self, log: Log, columns: Columns, progress: _Progress, digest: Digest) -> Iterator[Piece]:
         """Read on from the position; the rows before it must be those that were read."""
         left = progress.rows  # to be passed over
-
-        def check(part: str, available: list[str]) -> None:
-            found, _ = bound(self.policies, self._resolved(part, available), available, part)
-            if found != columns:
-                raise SettingError(
-                    f"{part} would be read as {found}, the files before it as {columns}; name the columns that all "
-                    "files have, and say None (in the shell: none) for the others"
-                )
-
-        for piece in log.pieces(columns.names, self.batch, check):
+        for piece in log.pieces(columns.names, self.batch, self._same_columns(columns)):
             if left:
                 passed, piece = piece[:left], piece[left:]
                 passed.add_to(digest)
@@ -227,6 +219,23 @@ class Table:
                 yield piece
         if left:
             raise _another(log.name, progress.rows, f"were read before, and now there are {progress.rows - left}")
+
+    def _same_columns(self, columns: Columns) -> Callable[[str, list[str]], None]:
+        """Return a function that refuses a file which would be read otherwise than the files before it."""
+
+        def check(part: str, available: list[str]) -> None:
+            found, _ = self._read_as(part, available)
+            if found != columns:
+                raise SettingError(
+                    f"{part} would be read as {found}, the files before it as {columns}; name the columns that all "
+                    "files have, and say None (in the shell: none) for the others"
+                )
+
+        return check
+
+    def _read_as(self, log: str, available: list[str]) -> tuple[Columns, Any]:
+        """Return what each column is for, and the target policies."""
+        return bound(self.policies, self._resolved(log, available), available, log)
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
         columns = resolve(self.wanted, available, log, bool(self.policies))
@@ -341,6 +350,23 @@ class Table:
             return ()
         now = self._progress
         return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number)
+
+    def plan(self) -> Plan:
+        """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read.
+
+        >>> import pandas, inferl
+        >>> frame = pandas.DataFrame({"s": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "why": ["", "", ""]})
+        >>> print(inferl.sources.table(frame, state="s", n_states=2).plan())
+        the pandas DataFrame
+          files     DataFrame
+          rows      3
+          features  s
+          reward    reward
+          not used  why
+          note      no column says where episodes begin or end (episode, terminated, truncated): it is one stream
+                    no ratio, target probability or policy: the policy that made the log is evaluated
+        """
+        return make_plan(self.source, self.wanted, lambda *part: self._read_as(*part)[0], self._same_columns)
 
     @property
     def name(self) -> str:
