@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,13 @@ def test_compressed_standard_input(tmp_path: Path) -> None:
     packed = sink.getvalue().to_pybytes()
     plain = call("evaluate", "-", *OPTIONS, stdin=content).stdout
     assert call("evaluate", "-", *OPTIONS, stdin=packed).stdout == plain
+
+
+def test_a_plan_is_shown_and_nothing_evaluated(tmp_path: Path) -> None:
+    paths = [write(tmp_path, 9, 0, 250), write(tmp_path, 10, 250, 400)]
+    shown = call("evaluate", *paths, *OPTIONS, "--plan", "--checkpoint", tmp_path / "no.run").stdout
+    assert "rows        400" in shown
+    assert not (tmp_path / "no.run").exists()
+    content = json.loads(call("evaluate", tmp_path, "--plan", "--json").stdout)
+    assert content["rows"] == 400
+    assert "say which column holds the features" in content["problems"][0]

@@ -72,6 +72,10 @@ def evaluate(
     gaps: Annotated[
         bool, typer.Option("--gaps", help="The order column may have gaps.", rich_help_panel=_PANEL)
     ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Show files, rows and columns, and stop: little is read.", rich_help_panel=_PANEL),
+    ] = False,
     settings: Settings,
     skip_bad: SkipBad = 0,
     reply: Reply,
@@ -83,6 +87,8 @@ def evaluate(
 
     [bold]inferl evaluate log.parquet --features hr,bp,o2 --episode patient --order hour[/bold]
 
+    [bold]inferl evaluate 'logs/*.csv.gz' --features hr,bp --episode patient --plan[/bold]
+
     [bold]inferl evaluate log.csv --state state --n-states 50 --ratio w --require-lower 0.4[/bold]
 
     [bold]inferl evaluate log.csv --features hr,bp --ratio w --estimator wpdis[/bold]
@@ -91,11 +97,16 @@ def evaluate(
 
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
-    from inferl.cli.building import absolute, stored, with_paths
+    from inferl.cli.answering import as_json
+    from inferl.cli.building import absolute, make_table, stored, with_paths
     from inferl.cli.following import evaluate_source
 
     options = stored(ctx.params, MOMENTARY)
     options["file"] = tuple(map(absolute, file))
     if policy is not None:
         options["policy"] = with_paths(policy)
+    if plan:
+        found = make_table(options).plan()
+        typer.echo(as_json(found.to_dict()) if reply.json_lines else str(found))
+        return
     evaluate_source("evaluate", options, settings, reply)

@@ -168,7 +168,7 @@ class Settings:
 
 
 # Options of one call, or stored in fields of the run: not stored among its options.
-MOMENTARY = (*(f.name for f in fields(Reply)), "checkpoint", "target", "level", "kind")
+MOMENTARY = (*(f.name for f in fields(Reply)), "checkpoint", "target", "level", "kind", "plan")
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

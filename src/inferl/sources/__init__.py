@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "EvaluatorWrapper",
     "MinariDataset",
+    "Plan",
     "Rollout",
     "Source",
     "Starts",
@@ -24,6 +25,7 @@ _HOME = {
     "Rollout": "gym",
     "VectorEvaluatorWrapper": "wrapper",
     "MinariDataset": "datasets",
+    "Plan": "logs.plan",
     "Source": "base",
     "Starts": "starts",
     "Table": "logs.table",
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from inferl.sources.base import Source
     from inferl.sources.datasets import MinariDataset, minari
     from inferl.sources.gym import Rollout, rollout
+    from inferl.sources.logs.plan import Plan
     from inferl.sources.logs.table import Table, table
     from inferl.sources.starts import Starts
     from inferl.sources.wrapper import EvaluatorWrapper, VectorEvaluatorWrapper

@@ -52,6 +52,20 @@ class Plan:
         What a log without certain columns means for the answer.
     problems
         Why the log cannot be evaluated like this; empty if it can.
+
+    Examples
+    --------
+    >>> import pandas, inferl
+    >>> frame = pandas.DataFrame({"s": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "why": ["", "", ""]})
+    >>> print(inferl.sources.table(frame, state="s", n_states=2).plan())
+    the pandas DataFrame
+      files     DataFrame
+      rows      3
+      features  s
+      reward    reward
+      not used  why
+      note      no column says where episodes begin or end (episode, terminated, truncated): it is one stream
+                no ratio, target probability or policy: the policy that made the log is evaluated
     """
 
     log: str
@@ -116,7 +130,11 @@ class Plan:
 
 
 def _about(file: PlannedFile) -> str:
-    rows = "" if file.rows is None else f", {'' if file.exact else 'about '}{file.rows:,} row{'' if file.rows == 1 else 's'}"
+    rows = (
+        ""
+        if file.rows is None
+        else f", {'' if file.exact else 'about '}{file.rows:,} row{'' if file.rows == 1 else 's'}"
+    )
     return file.name + rows
 
 

@@ -352,20 +352,7 @@ class Table:
         return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number)
 
     def plan(self) -> Plan:
-        """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read.
-
-        >>> import pandas, inferl
-        >>> frame = pandas.DataFrame({"s": [0, 1, 0], "reward": [0.0, 1.0, 0.0], "why": ["", "", ""]})
-        >>> print(inferl.sources.table(frame, state="s", n_states=2).plan())
-        the pandas DataFrame
-          files     DataFrame
-          rows      3
-          features  s
-          reward    reward
-          not used  why
-          note      no column says where episodes begin or end (episode, terminated, truncated): it is one stream
-                    no ratio, target probability or policy: the policy that made the log is evaluated
-        """
+        """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""
         return make_plan(self.source, self.wanted, lambda *part: self._read_as(*part)[0], self._same_columns)
 
     @property
