@@ -285,6 +285,20 @@ def test_a_bad_row_is_named_by_its_file_and_its_place_there(suffix: str, tmp_pat
     assert source.rows == 251
 
 
+def test_a_row_that_does_not_follow_is_named_with_the_row_before_it(tmp_path: Path) -> None:
+    frame = pa.table({"x": [0.5] * 6, "reward": [1.0] * 6, "e": [0] * 6, "t": [0, 1, 2, 2, 3, 5]})
+    paths = [write(frame.slice(0, 3), tmp_path / "0.parquet"), write(frame.slice(3), tmp_path / "1.parquet")]
+    source = table(paths, features=["x"], episode="e", order="t", skip_bad=1)
+    with pytest.raises(
+        DataError, match=r"1\.parquet, row 3, column 't': 5 leaves rows out, after 3 in row 2 of episode"
+    ):
+        list(source)
+    assert (
+        "1.parquet, row 1, column 't': 2 is there twice, after 2 in row 3 of" in source.describe()["bad rows skipped"]
+    )
+    assert "0.parquet of episode" in source.describe()["bad rows skipped"]
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     paths = in_files(tmp_path)
     paths[2].write_bytes(paths[2].read_bytes()[:-200])
@@ -306,6 +320,15 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingError, match=words):
             list(table(source, **ROLES))
+
+
+def test_a_delta_table_is_not_read_as_a_folder(tmp_path: Path) -> None:
+    """Its folder has files of earlier versions, too."""
+    in_files(tmp_path / "log")
+    (tmp_path / "log" / "_delta_log").mkdir()
+    (tmp_path / "log" / "_delta_log" / "0.json").write_text("{}")
+    with pytest.raises(SettingError, match="is a Delta table"):
+        list(table(tmp_path / "log", **ROLES))
 
 
 # Resumed: files that were read must be as they were; rows and files may follow.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,13 +12,11 @@ from inferl.data.arrays import Bools
 from inferl.sources.logs.arrangement import Arranged
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.decoding import LogRows, Marks
-from inferl.sources.logs.faults import Fault, Faults
+from inferl.sources.logs.faults import Fault, Faults, Shown
 from inferl.sources.logs.labelling import RECENT, codes
 from inferl.sources.logs.pairing import Pairing
 
 __all__ = ["Admitted", "admit"]
-
-Shown = Callable[[str, int], str]  # the value of a column in a row of the log, as text
 
 
 class Admitted(NamedTuple):
@@ -160,10 +158,10 @@ def _places(rows: Marks) -> Iterator[tuple[int, _Before]]:
 
 def _misplaced(now: _Before, last: _Before, columns: Columns, shown: Shown) -> Fault:
     assert columns.order is not None
-    value = shown(columns.order, now.row)
+    value = shown.value(columns.order, now.row)
     # Times have become numbers, which would not be readable.
     number = f"{last.order:.15g} in " if value.lstrip("-").replace(".", "").isdecimal() else ""
-    where = f" of episode {shown(columns.episode, now.row)}" if columns.episode else ""
+    where = f" of episode {shown.value(columns.episode, now.row)}" if columns.episode else ""
     if now.order == last.order:
         problem, remedy = "is there twice", "drop the copy, or go on over it with skip_bad"
     elif now.order < last.order:
@@ -171,14 +169,16 @@ def _misplaced(now: _Before, last: _Before, columns: Columns, shown: Shown) -> F
     else:
         problem = "leaves rows out"
         remedy = "restore the missing rows, say gaps if the column does not count steps, or go on with skip_bad"
-    return Fault(now.row, columns.order, value, f"{problem}, after {number}row {last.row}{where}", remedy)
+    return Fault(
+        now.row, columns.order, value, f"{problem}, after {number}{shown.row(last.row, now.row)}{where}", remedy
+    )
 
 
 def _late(now: _Before, columns: Columns, shown: Shown) -> Fault:
     assert columns.order is not None
     problem = "is before times of earlier rows, by more than the timeout"
     remedy = "sort the log by time, or by episode and time"
-    return Fault(now.row, columns.order, shown(columns.order, now.row), problem, remedy)
+    return Fault(now.row, columns.order, shown.value(columns.order, now.row), problem, remedy)
 
 
 def _returning(row: int, columns: Columns, shown: Shown) -> Fault:
@@ -195,4 +195,4 @@ def _returning(row: int, columns: Columns, shown: Shown) -> Fault:
             "check the columns that mark the end, and give each episode its own label; if rows were appended, evaluate "
             "the log from its beginning"
         )
-    return Fault(row, columns.episode, shown(columns.episode, row), problem, remedy)
+    return Fault(row, columns.episode, shown.value(columns.episode, row), problem, remedy)

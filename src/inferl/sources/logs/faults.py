@@ -10,8 +10,12 @@ import numpy as np
 
 from inferl.data.arrays import Bools
 from inferl.errors import DataError
+from inferl.sources.logs.values import column_of
 
-__all__ = ["DROP", "Fault", "Faults", "shown"]
+__all__ = ["DROP", "Fault", "Faults", "Shown", "shown"]
+
+Where = Callable[[int], tuple[str, int]]
+"""From the number of a row in the log: its file, and its number there."""
 
 DROP = "repair or drop the row, or go on over it with skip_bad"
 
@@ -31,7 +35,7 @@ class Fault:
     remedy: str = DROP
     skippable: bool = True
 
-    def error(self, where: Callable[[int], tuple[str, int]], skipped: int = 0) -> DataError:
+    def error(self, where: Where, skipped: int = 0) -> DataError:
         """Return it as an exception; `where` says in which file a row is, `skipped` bad rows were allowed before it."""
         file, row = where(self.row)
         before = (
@@ -66,6 +70,24 @@ class Faults:
         """Note one row, by its index in the batch."""
         self.found[place] = Fault(self.first_row + place, column, shown(value), problem, remedy, skip)
         self.bad[place] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """How the rows of a batch are shown in messages."""
+
+    batch: Any
+    first_row: int  # number in the log of the batch's first row
+    where: Where
+
+    def value(self, column: str, row: int) -> str:
+        """Write the value of a column in a row of the batch."""
+        return shown(column_of(self.batch, column)[row - self.first_row])
+
+    def row(self, row: int, other: int) -> str:
+        """Name a row beside another one, with its file if it is in another file."""
+        (file, number), (same, _) = self.where(row), self.where(other)
+        return f"row {number}" if file == same else f"row {number} of {file}"
 
 
 def shown(value: Any) -> str:

@@ -144,6 +144,11 @@ def _files(system: Any, path: str) -> dict[str, int | None] | None:
     if info.type != FileType.Directory:
         return {path: info.size}
     inside = system.get_file_info(FileSelector(path, recursive=True))
+    if any("/_delta_log/" in one.path for one in inside):
+        raise SettingError(
+            f"{path} is a Delta table, which keeps files of earlier versions; read it with the package deltalake, "
+            "DeltaTable(path).to_pyarrow_dataset()"
+        )
     visible = _pattern("**/*")
     sizes = {one.path: one.size for one in inside if one.type == FileType.File}
     return {file: sizes[file] for file in sorted(sizes, key=natural) if visible.fullmatch(_below(path, file))}

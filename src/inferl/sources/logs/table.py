@@ -23,7 +23,7 @@ from inferl.sources.logs.columns import Column, Columns, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
-from inferl.sources.logs.faults import Faults, shown
+from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.mixing import is_mixed
@@ -34,7 +34,6 @@ from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
-from inferl.sources.logs.values import column_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
@@ -145,7 +144,7 @@ class Table:
             digest = Digest(str(columns))
             for piece, batch, rows, faults in self._decoded(log, RatioReader(targets), columns, progress, digest):
                 allowed = self.skip_bad - progress.skipped
-                admitted = admit(rows, faults, pairing, columns, _showing(batch, faults), allowed)
+                admitted = admit(rows, faults, pairing, columns, Shown(batch, faults.first_row, log.where), allowed)
                 paired = None if admitted.rows is None else pairing.take(admitted.rows)
                 read = piece if admitted.fatal is None else piece[: admitted.fatal.row - faults.first_row]
                 read.add_to(digest)
@@ -421,10 +420,6 @@ def _seconds(timeout: float | timedelta | None) -> float:
     if not is_number(seconds) or not 0 < seconds < np.inf:
         raise SettingError(f"idle_timeout is {short(timeout)}; it must be a positive number of seconds, or a timedelta")
     return float(seconds)
-
-
-def _showing(batch: Any, faults: Faults) -> Callable[[str, int], str]:
-    return lambda column, row: shown(column_of(batch, column)[row - faults.first_row])
 
 
 def table(
