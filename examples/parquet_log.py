@@ -3,7 +3,7 @@
 Run it with: python parquet_log.py [LOG]     (needs inferl[data]; without LOG it simulates one)
 
 The same from a shell:
-    inferl evaluate log.parquet --features one,load --episode session --order step \
+    inferl evaluate log.parquet --features load --episode session --order step \
         --behaviour-probability p --target-probability q --discount 0.9 --checkpoint log.run
     inferl report log.run --open
 """
@@ -26,7 +26,7 @@ def make_log(path, n=4_000):
         wanted = np.where(load >= 2, 0.8, 0.3)  # probability of the fast server under the new policy
         over = alive & ((rng.random(n) < 0.1) | (step == 5))
         rows.append({
-            "session": np.arange(n)[alive], "step": np.full(alive.sum(), step), "one": np.ones(alive.sum()),
+            "session": np.arange(n)[alive], "step": np.full(alive.sum(), step),
             "load": load[alive].astype(float), "reward": (1 - load / 4 - 0.1 * fast)[alive], "terminated": over[alive],
             "p": np.full(alive.sum(), 0.5), "q": np.where(fast, wanted, 1 - wanted)[alive],
         })  # fmt: skip
@@ -43,7 +43,7 @@ if len(sys.argv) == 1:
 
 log = inferl.sources.table(
     path,
-    features=["one", "load"],
+    features="load",
     episode="session",
     order="step",
     behaviour_probability="p",

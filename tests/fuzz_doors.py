@@ -516,7 +516,7 @@ def table(rng: Generator) -> Trial:
         "w": rng.choice([0.5, 1.5], size=n),
     }
     given: dict[str, Any] = {
-        "features": ["one", "x"],
+        "features": "x",
         "reward": "r",
         "episode": "episode",
         "ratio": "w",

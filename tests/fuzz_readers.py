@@ -300,6 +300,8 @@ def _ours(path: Path, roles: dict[str, Any]) -> Read:
         name: np.concatenate([np.asarray(getattr(c, name)) for c in chunks]) if chunks else np.zeros(0)
         for name in ("features", "next_features", "rewards", "discounts", "ratios")
     }
+    if isinstance(roles.get("features"), list):  # without the intercept
+        joined |= {name: joined[name][:, 1:] for name in ("features", "next_features") if joined[name].ndim == 2}
     return {**joined, "n": sum(map(len, chunks))}
 
 

@@ -96,7 +96,6 @@ def paid_at_the_end(n: int, seed: int) -> tuple[dict[str, Floats], float]:
     assert isinstance(data.features, np.ndarray)
     columns = {
         "patient": np.repeat(np.arange(n), 4),
-        "one": np.ones(4 * n),
         "severity": data.features[:, 0] + 1.5,
         "reward": data.rewards,
         "terminated": data.discounts == 0,
@@ -131,7 +130,7 @@ def test_columns_that_mark_ends(name: str) -> None:
     columns, exact = paid_at_the_end(1000, 4)
     columns[name] = columns.pop("terminated")
     log = inferl.sources.table(
-        pandas.DataFrame(columns), features=["one", "severity"], ratio="ratio", episode="patient", discount=1.0
+        pandas.DataFrame(columns), features="severity", ratio="ratio", episode="patient", discount=1.0
     )
     report = Evaluator(DoublyRobust(2)).update(log).report(log.start(), SURE)
     assert exact in report.interval
@@ -144,7 +143,7 @@ def test_wrong_propensities() -> None:
     columns["half"] = 0.5 * columns["ratio"]
     log = inferl.sources.table(
         pandas.DataFrame(columns),
-        features=["one", "severity"],
+        features="severity",
         ratio=["ratio", "half"],
         episode="patient",
         discount=1.0,

@@ -128,9 +128,9 @@ def test_every_option_reaches_the_library(tmp_path: Path) -> None:
         }
     )
     parquet.write_table(frame, tmp_path / "log.parquet")
-    options = "--features x, --next-features y, --reward pay --episode who --order step --gaps "
+    options = "--features x --next-features y --reward pay --episode who --order step --gaps "
     options += "--terminated over --truncated cut --behaviour-log-probability lp --target-log-probability lq --clip 1.5"
-    text = evaluate(tmp_path / "log.parquet", *options.split(), "--target", "1,").stdout
+    text = evaluate(tmp_path / "log.parquet", *options.split(), "--target", "1,1").stdout
     source = table(
         frame,
         features=["x"],
@@ -145,8 +145,8 @@ def test_every_option_reaches_the_library(tmp_path: Path) -> None:
         target_log_probability="lq",
         clip=1.5,
     )
-    expected = inferl.Evaluator(inferl.TD(1)).update(source)
-    assert text.startswith(str(expected.interval([1.0])).splitlines()[0])
+    expected = inferl.Evaluator(inferl.TD(2)).update(source)
+    assert text.startswith(str(expected.interval([1.0, 1.0])).splitlines()[0])
     assert "ratios clipped      2 at 1.5, which biases the estimate" in text
 
 
@@ -246,7 +246,7 @@ def test_an_interval_that_failed_a_check_meets_no_gate(tmp_path: Path) -> None:
     [
         (["--level", "95"], "did you mean 0.95?"),
         (["--features", "z"], "there is no column 'z' (features)"),
-        (["--features", "s"], "give n_states"),
+        (["--features", "s + / r"], "a column or a function should stand at character 5"),
         ([*SMALL, "--step-size", "3"], "least squares has no step size"),
         ([*SMALL, "--method", "bootstrap"], "the bootstrap needs --step-size"),
         ([*SMALL, "--algorithm", "gtd2", "--trace", "0.5"], "gtd2 has no trace"),

@@ -42,7 +42,7 @@ def off_policy_log(n: int, path: Path, row_group_size: int = 10_000) -> tuple[li
     columns: dict[str, Any] = {f"x{i}": problem.features[walk.states, i] for i in range(4)}
     columns |= {"t": np.arange(n), "reward": walk.rewards, "p": problem.behaviour[taken], "q": problem.target[taken]}
     parquet.write_table(pa.table(columns), path, row_group_size=row_group_size)
-    options = "--features x0,x1,x2,x3 --order t --behaviour-probability p --target-probability q --discount 0.9"
+    options = "--features x0+x1+x2+x3-1 --order t --behaviour-probability p --target-probability q --discount 0.9"
     value = problem.mdp.values(problem.target, DISCOUNT)[walk.states[0]]
     return options.split(), float(value)
 

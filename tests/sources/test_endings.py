@@ -28,7 +28,7 @@ def log(episodes: int = 40, /, **flags: Any) -> pa.Table:
 
 
 def opened(frame: pa.Table, **options: Any) -> Table:
-    usual: dict[str, Any] = {"features": ["x"], "episode": "e", "discount": 0.9}
+    usual: dict[str, Any] = {"features": "x - 1", "episode": "e", "discount": 0.9}
     return table(frame, **usual | options)
 
 

@@ -100,7 +100,7 @@ def paths(chunk: Transitions | None) -> list[list[tuple[float, float, float, boo
 def log_of(rows: list[Row], next_column: bool, batch: int = 65536) -> Table:
     frame = pa.Table.from_pylist(rows)
     following = "x2" if next_column else None
-    roles: dict[str, Any] = {"features": "x", "next_features": following, "episode": "who", "order": "step"}
+    roles: dict[str, Any] = {"features": "x - 1", "next_features": following, "episode": "who", "order": "step"}
     return table(frame, **roles, discount=0.9, batch=batch)
 
 
@@ -126,7 +126,7 @@ def test_whole_episodes_need_no_flag_at_their_end(rows: list[Row], batch: int, m
     rows = rows if mixed else sorted(rows, key=lambda row: str(row["who"]))
     ends = {row["who"]: row for row in rows}
     marked = [row | {"terminated": row is ends[row["who"]] and not row["truncated"]} for row in rows]
-    roles: dict[str, Any] = {"features": "x", "episode": "who", "order": "step"}
+    roles: dict[str, Any] = {"features": "x - 1", "episode": "who", "order": "step"}
     roles |= {"discount": 0.9, "batch": batch}
     bare = [{key: value for key, value in row.items() if key != "terminated"} for row in rows]
     told = table(pa.Table.from_pylist(bare), **roles, episodes_end=True)
@@ -232,7 +232,7 @@ def test_contiguous_episodes_need_no_flags(rows: list[Row], next_column: bool, b
     """Sorted by episode, without flags of truncation: an episode ends where its label changes."""
     rows = sorted(rows, key=lambda row: row["who"])
     frame = pa.Table.from_pylist([{k: v for k, v in row.items() if k != "truncated"} for row in rows])
-    roles: dict[str, Any] = {"features": "x", "episode": "who", "order": "step", "discount": 0.9}
+    roles: dict[str, Any] = {"features": "x - 1", "episode": "who", "order": "step", "discount": 0.9}
     following = "x2" if next_column else None
     source = table(frame, **roles, next_features=following, batch=batch)
     final = rows[-1]["who"]
@@ -289,12 +289,12 @@ def test_streams_that_run_side_by_side() -> None:
         }
     )
     for batch in (1, 3, 100):
-        chunk = joined(table(frame, features="x", stream="env", batch=batch))
+        chunk = joined(table(frame, features="x - 1", stream="env", batch=batch))
         order = np.lexsort((chunk.features[:, 0], chunk.stream))
         assert chunk.stream[order].tolist() == [0, 0, 0, 1, 1, 1]
         assert chunk.features[order, 0].tolist() == [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]
         assert chunk.next_features[order, 0].tolist() == [1.0, 1.0, 3.0, 11.0, 12.0, 12.0]
-        assert same(chunk, joined(table(frame, features="x", stream="env")))
+        assert same(chunk, joined(table(frame, features="x - 1", stream="env")))
 
 
 def test_traces_are_right_when_episodes_are_interleaved() -> None:

@@ -78,7 +78,7 @@ def test_half_a_line_is_no_row_until_its_end_has_come(monkeypatch: pytest.Monkey
     with piped(monkeypatch) as end:
         end.write(b"x,reward\n1.5,1.0\n2.5,1.0\n3.5,1.0\n4.")
         end.flush()
-        source = table("-", features="x")
+        source = table("-", features="x - 1")
         reading = iter(source)
         assert next(reading).features.tolist() == [[1.5]]
         assert source.rows == 3

@@ -91,7 +91,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     paths = [write(log(10), tmp_path / "0.csv"), write(log(10).drop_columns(["reward"]), tmp_path / "1.csv")]
     plan = table(paths).plan()
     assert plan.columns == {"reward": ("reward",)}
-    assert "say which column holds the features" in plan.problems[0]
+    assert "say which features to use" in plan.problems[0]
     plan = table(paths, **ROLES).plan()
     assert ["1.csv" in problem and "reward" in problem for problem in plan.problems] == [True]
     assert plan.borders == (None,)

@@ -16,6 +16,7 @@ from logs import FORMATS, LOG, joined, same, write_parquet
 
 from inferl import Transitions
 from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError, TargetError
+from inferl.features import OneHot
 from inferl.sources import Table, table
 from inferl.sources.logs.values import times
 
@@ -34,8 +35,10 @@ def test_every_format_gives_the_same_transitions(form: str, batch: int, tmp_path
         batch=batch,
     )
     chunk = joined(source)
-    assert chunk.features.tolist() == [[0.5, 1.0], [0.25, 2.0], [0.125, 3.0], [1.5, 4.0], [3.0, 6.0]]
-    assert chunk.next_features.tolist() == [[0.25, 2.0], [0.125, 3.0], [0.125, 3.0], [1.25, 5.0], [3.0, 6.0]]
+    assert (chunk.features[:, 0] == 1).all()  # the intercept
+    assert (chunk.next_features[:, 0] == 1).all()
+    assert chunk.features[:, 1:].tolist() == [[0.5, 1.0], [0.25, 2.0], [0.125, 3.0], [1.5, 4.0], [3.0, 6.0]]
+    assert chunk.next_features[:, 1:].tolist() == [[0.25, 2.0], [0.125, 3.0], [0.125, 3.0], [1.25, 5.0], [3.0, 6.0]]
     assert chunk.rewards.tolist() == [0.0, 0.5, 1.0, -1.0, 0.75]
     assert chunk.discounts.tolist() == [0.9, 0.9, 0.0, 0.9, 0.0]
     assert chunk.ratios.tolist() == [2.0, 0.5, 2.0, 0.0, 2.0]
@@ -44,7 +47,7 @@ def test_every_format_gives_the_same_transitions(form: str, batch: int, tmp_path
     assert chunk.episode.tolist() == [0, 0, 0, 1, 2]
     assert chunk.stream.tolist() == [0] * 5
     assert (source.rows, source.dropped, source.skipped, source.clipped) == (6, 1, 0, 0)
-    assert np.asarray(source.start()).tolist() == [5.0 / 3.0, 11.0 / 3.0]
+    assert np.asarray(source.start()).tolist() == [1.0, 5.0 / 3.0, 11.0 / 3.0]
     assert source.start().text == "the 3 observed starts"
 
 
@@ -178,7 +181,7 @@ def test_next_features_in_several_columns() -> None:
         {"x": [0.0, 1.0], "y": [2.0, 3.0], "x2": [4.0, None], "y2": [6.0, 7.0], "r": [0, 1], "end": [0, 1]}
     )
     chunk = joined(table(frame, features=["x", "y"], next_features=["x2", "y2"], reward="r", terminated="end"))
-    assert chunk.next_features.tolist() == [[4.0, 6.0], [1.0, 3.0]]  # after a termination nothing need be there
+    assert chunk.next_features[:, 1:].tolist() == [[4.0, 6.0], [1.0, 3.0]]  # after a termination nothing need be there
     assert chunk.last.tolist() == [False, True]
 
 
@@ -240,13 +243,23 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"features": None}, "say which column holds the features.*the log has the columns patient, hour"),
+        (
+            {"features": None},
+            "say which features to use, with features=, or which columns .*the log has the columns patient, hour",
+        ),
         ({"reward": None}, "say which column holds the reward"),
         ({"reward": "pay"}, r"there is no column 'pay' \(reward\); the log has the columns patient"),
         ({"reward": 3}, "reward is 3; expected the name of a column"),
-        ({"features": "state"}, r"holds whole numbers: give n_states .* or give a list, \['state'\]"),
-        ({"features": ["state"], "n_states": 4}, "n_states goes with state, the column that holds the states"),
-        ({"features": "patient"}, "row 1, column 'patient': 'a' is not a finite number"),
+        ({"features": ["state"], "n_states": 4}, "n_states goes with state, the one column that holds"),
+        ({"features": "log(patient)"}, "row 1, column 'patient': 'a' is not a finite number"),
+        ({"features": "pulse + C(ward"}, r"features 'pulse \+ C\(ward': '\)' should stand at the end"),
+        ({"features": "ward"}, r"there is no column 'ward' \(features\); the log has the columns patient"),
+        ({"features": 3}, "features is 3; expected a formula such as 'x \\+ C\\(y\\)', or names of columns"),
+        ({"features": "0"}, "the formula '0' gives no feature"),
+        ({"state": "state"}, "features and state are both given"),
+        ({"state": 3, "features": None}, "state is 3; expected the name of a column, or several"),
+        ({"features": OneHot(3)}, "features is a map; say of which columns, with state="),
+        ({"next_features": ["pulse", "p"]}, "next_features names 2 columns; give one for each of pulse"),
         ({"n_states": 0}, "n_states is 0"),
         ({"discount": 0.0}, r"discount is 0.0; it must lie in \(0, 1\]"),
         ({"discount": 1.0, "terminated": None}, "finite only if episodes terminate, and no column says where"),
@@ -344,7 +357,7 @@ def test_times_in_json_are_text_wherever_a_batch_ends(batch: int, tmp_path: Path
     rows = [{"x": float(i), "reward": 0.0, "day": "2024-01-01", "at": at} for i, at in enumerate(stamps)]
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    chunk = joined(table(path, features="x", episode="day", order="at", batch=batch))
+    chunk = joined(table(path, features="x - 1", episode="day", order="at", batch=batch))
     assert chunk.features[:, 0].tolist() == [0.0, 1.0, 2.0]
     assert np.unique(np.asarray(chunk.episode)).size == 1
 
@@ -377,7 +390,7 @@ def test_decimals_are_rounded_once() -> None:
     """Arrow divides by a power of ten, which rounds a second time."""
     texts = [f"{x:.6f}" for x in np.random.default_rng(0).normal(size=2000)]
     frame = pa.table({"x": pa.array(texts).cast(pa.decimal128(20, 6)), "reward": [0.0] * 2000})
-    assert joined(table(frame, features="x")).features[:, 0].tolist() == [float(text) for text in texts[:-1]]
+    assert joined(table(frame, features="x")).features[:, 1].tolist() == [float(text) for text in texts[:-1]]
 
 
 def test_offsets_that_point_outside_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -107,14 +108,20 @@ def absolute(file: str) -> str:
 
 
 def _columns(text: str) -> str | tuple[str, ...] | None:
-    """Read ``a``, ``a,b``, ``a,`` (a list of one) or ``none``."""
+    """Read ``a``, ``a,b`` or ``none``.
+
+    >>> _columns("hr,bp"), _columns("hr + poly(age, 2)"), _columns("none")
+    (('hr', 'bp'), 'hr + poly(age, 2)', None)
+    """
     if text == "none":
         return None
-    return _names(text) if "," in text else text
+    names = _names(text)
+    return names[0] if len(names) == 1 else names
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    """Split at commas, apart from those in the brackets of a formula."""
+    return tuple(name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip())
 
 
 def make_evaluator(

@@ -32,13 +32,24 @@ def evaluate(
         ),
     ],
     *,
-    features: Annotated[Name, _column("One column of lists; or several of numbers, a,b,c.")] = None,
-    state: Annotated[Name, _column("One column of states (--n-states).")] = None,
-    n_states: Annotated[int | None, typer.Option(min=1, help="Number of states.", rich_help_panel=_PANEL)] = None,
+    features: Annotated[
+        Name,
+        typer.Option(
+            help="A formula, 'hr + C(ward) + poly(age, 2)', or columns, hr,bp; with an intercept unless it says - 1.",
+            rich_help_panel=_PANEL,
+            metavar="FORMULA",
+        ),
+    ] = None,
+    state: Annotated[Name, _column("Instead of features: the columns whose values are the states of a table.")] = None,
+    n_states: Annotated[
+        int | None, typer.Option(min=1, help="Number of states, if they are 0, 1, ...", rich_help_panel=_PANEL)
+    ] = None,
     reward: Annotated[Name, _column("Reward.")] = None,
     episode: Annotated[Name, _column("Label of the episode.")] = None,
     order: Annotated[Name, _column("Place in the episode; rows out of order are refused.")] = None,
-    next_features: Annotated[Name, _column("Features of the next state; default: those of the next row.")] = None,
+    next_features: Annotated[
+        Name, _column("The same columns of the next state; default: those of the next row.")
+    ] = None,
     terminated: Annotated[Name, _column("Flag: the episode terminates.")] = None,
     truncated: Annotated[Name, _column("Flag: the episode is truncated.")] = None,
     stream: Annotated[Name, _column("Label of parallel sequences, such as environments.")] = None,

@@ -9,7 +9,7 @@ from types import EllipsisType
 from inferl.data.arrays import short
 from inferl.errors import SettingError
 
-__all__ = ["CONVENTIONS", "ENDED", "Column", "Columns", "choice", "recognised", "resolve"]
+__all__ = ["CONVENTIONS", "ENDED", "Column", "Columns", "choice", "home_of", "recognised", "resolve"]
 
 Column = str | EllipsisType | None
 """Name of a column; ``...``: recognise it by its name; None: there is no such column."""
@@ -55,9 +55,9 @@ ENDED = ("done", "dones", "next.done", "is_last")
 class Columns:
     """The columns of a log by role; None or empty where a log has none."""
 
-    features: str | tuple[str, ...]  # one column, of lists or of states; or several, of numbers
+    features: tuple[str, ...]  # of which the features, or the state, are made
     reward: str
-    next_features: str | tuple[str, ...] | None = None
+    next_features: tuple[str, ...] = ()  # the same of the next state
     action: str | None = None
     episode: str | None = None
     order: str | None = None
@@ -71,13 +71,10 @@ class Columns:
     ratio: tuple[str, ...] = ()
     policy: tuple[str, ...] = ()  # what the target policies look at, beside the features
 
-    @property
-    def names(self) -> list[str]:
+    def to_read(self, available: Sequence[str]) -> list[str]:
         """All columns to read, each once."""
-        found: dict[str, None] = {}
-        for _, columns in self._used():
-            found.update(dict.fromkeys((columns,) if isinstance(columns, str) else columns))
-        return list(found)
+        names = [name for _, columns in self._used() for name in ((columns,) if isinstance(columns, str) else columns)]
+        return list(dict.fromkeys(home_of(name, available) or name for name in names))
 
     def __str__(self) -> str:
         return ", ".join(
@@ -106,19 +103,32 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
     features=obs, reward=rewards
     """
     known = recognised(wanted, available)
+    if wanted.get("features") not in (..., known.get("features"), (known.get("features"),)):
+        known.pop("next_features", None)  # those of other features
     found = {role: known.get(role) if value is ... else value for role, value in wanted.items()}
     columns = {role: _as_names(role, value) for role, value in found.items()}
-    for role in ("features", "reward"):
-        if not columns.get(role):
-            raise SettingError(f"{log}: say which column holds the {role}, with {role}=; {choice(available)}")
+    if not columns.get("reward"):
+        raise SettingError(f"{log}: say which column holds the reward, with reward=; {choice(available)}")
     for role, value in columns.items():
         for name in (value,) if isinstance(value, str) else value or ():
-            if name not in available:
+            home = home_of(name, available)
+            if home is None:
                 raise SettingError(f"{log}: there is no column {name!r} ({role}); {choice(available)}")
-            if list(available).count(name) > 1:
+            if list(available).count(home) > 1:
                 raise SettingError(f"{log} has more than one column {name!r} ({role}); rename one")
     _settle_ratios(wanted, columns, policy)
     return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
+
+
+def home_of(name: str, available: Sequence[str]) -> str | None:
+    """Return the column that holds a field: ``obs`` for ``obs.pulse``, unless there is a column of that name.
+
+    >>> home_of("obs.pulse", ["obs", "reward"]), home_of("obs.pulse", ["obs", "obs.pulse"]), home_of("x", [])
+    ('obs', 'obs.pulse', None)
+    """
+    while name not in available and "." in name:
+        name = name.rpartition(".")[0]
+    return name if name in available else None
 
 
 def recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[str, str]:
@@ -141,12 +151,12 @@ def recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[s
 
 
 def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
-    many = ("target_probability", "target_log_probability", "ratio")
+    many = ("features", "next_features", "target_probability", "target_log_probability", "ratio")
     if value is None or (isinstance(value, str | list) and not value):
         return () if role in many else None
     if isinstance(value, str):
         return (value,) if role in many else value
-    if isinstance(value, Sequence) and role in ("features", "next_features", *many):
+    if isinstance(value, Sequence) and role in many:
         names = tuple(value)
         if all(isinstance(name, str) for name in names):
             return names

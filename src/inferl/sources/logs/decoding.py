@@ -10,11 +10,11 @@ import numpy as np
 
 from inferl.data.arrays import Bools, Floats, Integers, Rows
 from inferl.data.invariants import demand, shapes
-from inferl.errors import SettingError
 from inferl.sources.logs.columns import ENDED, Columns
+from inferl.sources.logs.encoding import Encoder, finite
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.pieces import Broken
-from inferl.sources.logs.values import column_of, flags, integers, kind_of, labels, naming, numbers, times, vectors
+from inferl.sources.logs.values import column_of, flags, labels, naming, times
 
 __all__ = ["Decoder", "LogRows", "Marks"]
 
@@ -77,18 +77,13 @@ class Decoder:
 
     columns: Columns
     ratios: Ratios
-    n_states: int | None
+    encoder: Encoder
     gaps: bool
     ends: bool  # whether a time limit terminates
     clock: bool = False  # the order is a time in seconds, even if its numbers are whole
 
-    def decode(
-        self, batch: Any, broken: Broken, first_row: int, dimension: int, mixed: bool = False
-    ) -> tuple[LogRows, Faults]:
-        """Decode rows, the first of which has the number `first_row`.
-
-        Vectors have length `dimension`, 0: unknown. If episodes are mixed, each is a group.
-        """
+    def decode(self, batch: Any, broken: Broken, first_row: int, mixed: bool = False) -> tuple[LogRows, Faults]:
+        """Decode rows, the first of which has the number `first_row`; if episodes are mixed, each is a group."""
         columns = self.columns
         n = len(batch)
         faults = Faults(first_row, n)
@@ -98,7 +93,7 @@ class Decoder:
             faults.note_one(place, "", value, problem, skip=single)
         episode, labelled = _labels(batch, columns.episode, faults, single)
         group, grouped = _labels(batch, columns.stream, faults, single)
-        features = self._features(batch, columns.features, faults, dimension)
+        features, seen = self.encoder.encode(batch, columns.features, faults, np.ones(n, np.bool_))
         terminated, truncated = (_flags(batch, name, faults) for name in (columns.terminated, columns.truncated))
         ended = terminated | truncated
         if columns.terminated in ENDED:
@@ -106,14 +101,13 @@ class Decoder:
         limited = ended & ~terminated & self.ends
         terminated = terminated | limited
         after = None
-        if columns.next_features is not None:
-            width = 0 if features.ndim == 1 else features.shape[1]
-            after = self._features(batch, columns.next_features, faults, width, unless=terminated)
+        if columns.next_features:
+            after = self.encoder.encode(batch, columns.next_features, faults, ~terminated).features
             if terminated.any():  # the next state after a termination has no effect, whatever the log says
                 after = np.where(terminated if after.ndim == 1 else terminated[:, None], features, after)
-        rewards = _finite(batch, columns.reward, faults)
+        rewards = finite(columns.reward, column_of(batch, columns.reward), faults)
         order, counted = self._order(batch, faults)
-        ratios = self.ratios(batch, columns, faults, features)
+        ratios = self.ratios(batch, columns, faults, seen)
         bad = faults.bad
         if bad.any():  # harmless values, so that the arithmetic below works
             features, rewards, ratios = _without(features, bad, 0), _without(rewards, bad, 0), _without(ratios, bad, 1)
@@ -137,36 +131,6 @@ class Decoder:
         rows = LogRows(features, after, rewards, ratios, limited, marks)
         return rows, faults
 
-    def _features(
-        self, batch: Any, columns: str | tuple[str, ...], faults: Faults, dimension: int, unless: Bools | None = None
-    ) -> Any:
-        """Read vectors (T, d) or states (T,); values may be missing where `unless` is set."""
-        if isinstance(columns, tuple):
-            return np.stack([_finite(batch, column, faults, unless) for column in columns], axis=1)
-        values = column_of(batch, columns)
-        needed = np.ones(len(batch), np.bool_) if unless is None else ~unless
-        if self.n_states is not None:
-            with naming(columns):
-                states, whole = integers(values)
-            wrong = ~(whole & (states >= 0) & (states < self.n_states)) & needed
-            remedy = f"states are 0 to {self.n_states - 1}; enlarge the table (n_states), or repair the row"
-            faults.note(wrong, columns, values, f"is no state of the table of {self.n_states}", remedy)
-            return states
-        kind, example = kind_of(values), next(iter(values.drop_null()[:1].to_pylist()), "")
-        if dimension > 1 or kind == "list" or (kind == "text" and str(example).startswith("[")):
-            with naming(columns):
-                rows, fits = vectors(values, dimension)
-            expected = f"is no vector of {rows.shape[1]} numbers, as the first row has"
-            faults.note(~fits & needed, columns, values, expected)
-            faults.note(~np.isfinite(rows).all(axis=1) & needed, columns, values, "has entries that are not finite")
-            return rows
-        if dimension == 0 and (kind == "integer" or (kind == "text" and str(example).strip().isdecimal())):
-            raise SettingError(
-                f"column {columns!r} holds whole numbers: give n_states if they are the states of a table, or "
-                f"give a list, [{columns!r}], if they are one numeric feature"
-            )
-        return _finite(batch, columns, faults, unless)[:, None]
-
     def _order(self, batch: Any, faults: Faults) -> tuple[Floats, Bools]:
         """Read the order as numbers, and where it counts steps: whole numbers do, times do not."""
         column, never = self.columns.order, np.zeros(len(batch), np.bool_)
@@ -177,18 +141,9 @@ class Decoder:
         if clock is not None:
             faults.note(np.isnan(clock), column, values, "is no time", LABEL)
             return clock / 1e6 if self.clock else clock, never
-        order = _finite(batch, column, faults)
+        order = finite(column, values, faults)
         counted = never if self.gaps or self.clock else order == np.floor(order)
         return np.where(np.isfinite(order), order, np.nan), counted
-
-
-def _finite(batch: Any, column: str, faults: Faults, unless: Bools | None = None) -> Floats:
-    values = column_of(batch, column)
-    with naming(column):
-        read = numbers(values)
-    wrong = ~np.isfinite(read)
-    faults.note(wrong if unless is None else wrong & ~unless, column, values, "is not a finite number")
-    return read
 
 
 def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:

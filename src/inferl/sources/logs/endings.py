@@ -61,7 +61,7 @@ class Endings:
     def of(cls, columns: Columns, said: bool | None, available: Sequence[str]) -> Endings:
         """Describe a log with these columns."""
         flags = tuple(name for name in (columns.terminated, columns.truncated) if name is not None)
-        unused = [name for name in available if name not in columns.names]
+        unused = [name for name in available if name not in columns.to_read(available)]
         likely = tuple(name for name in unused if LIKELY.search(name)) if not flags else ()
         return cls(columns.episode is not None, flags, said, likely[:5])
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferl.data.arrays import Bools, Integers
-from inferl.sources.logs.columns import Columns
+from inferl.sources.logs.columns import Columns, home_of
 from inferl.sources.logs.parts import Log
 from inferl.sources.logs.values import column_of, flags, labels
 
@@ -31,7 +31,8 @@ def is_mixed(log: Log, columns: Columns, batch: int, sessions: bool) -> bool:
     assert columns.episode is not None
     ends = [column for column in (columns.terminated, columns.truncated) if column is not None]
     runs, last = _Runs(), None
-    for piece in log.pieces(list(dict.fromkeys([columns.episode, *ends])), batch):
+    homes = [home_of(name, log.columns) or name for name in (columns.episode, *ends)]
+    for piece in log.pieces(list(dict.fromkeys(homes)), batch):
         rows, _ = piece.parsed()
         label, readable = labels(column_of(rows, columns.episode))
         ended = np.zeros(len(label), np.bool_)

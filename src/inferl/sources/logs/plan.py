@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from inferl.errors import SettingError
-from inferl.sources.logs.columns import Columns, recognised
+from inferl.sources.logs.columns import Columns, home_of, recognised
 from inferl.sources.logs.inputs import log_name, open_log, rereadable
 from inferl.sources.logs.parts import OpenPart, check_kinds
 from inferl.sources.logs.pieces import Piece
@@ -191,7 +191,7 @@ def make_plan(
             try:
                 if part.columns != log.columns and complete:
                     same_columns(columns)(part.name, part.columns)
-                check_kinds(part.part, columns.names, kinds)
+                check_kinds(part.part, columns.to_read(part.columns), kinds)
                 after = _left_open(part, columns)
                 begun = None if before is None else _begun(part, columns)
             except SettingError as error:
@@ -222,7 +222,7 @@ def _roles(columns: Columns) -> dict[str, tuple[str, ...]]:
 
 def _left_open(part: OpenPart, columns: Columns) -> set[tuple[int, int]] | None:
     """Return the episodes, by stream and label, that have not ended in the last rows of a part; None: not known."""
-    rows = part.tail(_marks(columns), EDGE)
+    rows = part.tail(_marks(columns, part.columns), EDGE)
     if rows is None:
         return None
     open_: dict[tuple[int, int], bool] = {}
@@ -233,13 +233,13 @@ def _left_open(part: OpenPart, columns: Columns) -> set[tuple[int, int]] | None:
 
 def _begun(part: OpenPart, columns: Columns) -> set[tuple[int, int]]:
     """Return the episodes of the first rows of a part."""
-    rows = next(part.pieces(_marks(columns), EDGE), None)
+    rows = next(part.pieces(_marks(columns, part.columns), EDGE), None)
     return set() if rows is None else {episode for episode, _ in _episodes(rows, columns)}
 
 
-def _marks(columns: Columns) -> list[str]:
+def _marks(columns: Columns, available: list[str]) -> list[str]:
     marks = (columns.stream, columns.episode, columns.terminated, columns.truncated)
-    return list(dict.fromkeys(name for name in marks if name is not None))
+    return list(dict.fromkeys(home_of(name, available) or name for name in marks if name is not None))
 
 
 def _episodes(rows: Piece, columns: Columns) -> list[tuple[tuple[int, int], bool]]:

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from inferl.data.arrays import as_count, is_number, short
-from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
-from inferl.sources.logs.columns import Column, Columns, resolve
+from inferl.sources.logs.columns import Column, Columns, home_of, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
-from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
+from inferl.sources.logs.encoding import Encoder, Encoding, Learned, encoded_state
+from inferl.sources.logs.endings import Endings
 from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
 from inferl.sources.logs.labelling import Labelling
@@ -32,62 +32,14 @@ from inferl.sources.logs.parts import Log
 from inferl.sources.logs.pieces import Piece
 from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
+from inferl.sources.logs.progress import KEPT, Progress
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
+from inferl.sources.logs.states import check_state, encoding_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
 __all__ = ["Table", "table"]
-
-KEPT = 10  # messages about skipped rows that are kept
-
-
-@dataclass(eq=False)
-class _Progress:
-    """How far a log has been read, and what is carried over to its next row; `Table.position` is this as plain data."""
-
-    pairing: Pairing
-    rows: int = 0  # read
-    digest: str = ""  # of the rows read
-    dimension: int = 0  # of the features, once known
-    starts: Starts = field(default_factory=Starts)
-    clipped: int = 0
-    skipped: int = 0
-    endings: Endings = field(default_factory=Endings)  # how the ends of episodes are known
-    kept: RowCount = NO_ROWS  # rows that became transitions
-    faults: tuple[str, ...] = ()
-    policies: str = ""  # digest of the target policies that are tables
-    complete: bool = False
-
-    def verify(self) -> None:
-        """Check the shapes and bounds of a position that comes from a file."""
-        bounds(self, dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT))
-        waiting = self.pairing.waiting
-        fits = waiting is None or waiting.features.shape[1:] in ((), (self.dimension,))
-        demand(fits, f"rows wait whose features do not have length {self.dimension}")
-        fits = self.starts.number == 0 or len(self.starts.total) == self.dimension
-        demand(fits, f"the observed starts do not have {self.dimension} features")
-        said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
-        demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
-
-    def compute_with(self, targets: Sequence[TargetPolicy], log: str) -> None:
-        """Note the target policies; refuse others than those of the rows before, as far as they are data."""
-        digest = " ".join(target.digest for target in targets)
-        if self.rows and digest != self.policies:
-            raise CheckpointMismatchError(
-                f"{log}: the probabilities of the target policy are not those of the run; restore them, or evaluate "
-                "the log from the beginning"
-            )
-        self.policies = digest
-
-    def check(self, rows: LogRows, dimension: int, log: str) -> None:
-        """Refuse rows whose features, next features or ratios have another form than those before."""
-        waiting = self.pairing.waiting
-        if (waiting is not None and _form(waiting) != _form(rows)) or self.dimension not in (0, dimension):
-            raise CheckpointMismatchError(
-                f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one "
-                "from the beginning"
-            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +59,8 @@ class Table:
     source: Any
     wanted: Mapping[str, object]
     policies: Mapping[str, TargetPolicy]
+    features: Any
+    state: Any
     n_states: int | None
     discount: float
     clip: float | None
@@ -116,9 +70,10 @@ class Table:
     ends: bool
     skip_bad: int
     batch: int
-    _begin: _Progress | None = None  # where an iteration starts
+    _begin: Progress | None = None  # where an iteration starts
     # Of the latest iteration: now and, once it has reached the end, before the end.
-    _now: list[_Progress] = field(default_factory=list)
+    _now: list[Progress] = field(default_factory=list)
+    _fitted: list[Encoder] = field(default_factory=list)  # its encoder of features
     _opened: list[bool] = field(default_factory=list)  # has an entry once it has been opened, also after `resume`
 
     def __repr__(self) -> str:
@@ -128,9 +83,12 @@ class Table:
         if self._opened and not self.rereadable:
             raise SettingError(f"{self.name} can be read only once, and it was; read a file, or make it again")
         self._opened.append(True)
+        progress = deepcopy(self._begin) or self._fresh()
+        if progress.learned is None and self.rereadable and not progress.complete:
+            progress.learned = self._first_pass()
         with open_log(self.source) as log:
+            encoding = encoding_of(self.features, self.state, self.n_states, log.columns, log.name)
             columns, targets = self._read_as(log.name, log.columns)
-            progress = deepcopy(self._begin) or self._fresh()
             progress.compute_with(targets, log.name)
             pairing = progress.pairing
             pairing.labelling.named = columns.episode is not None and not self.sessions
@@ -141,8 +99,9 @@ class Table:
             self._now[:] = [progress]
             if progress.complete:
                 return
-            digest = Digest(str(columns))
-            for piece, batch, rows, faults in self._decoded(log, RatioReader(targets), columns, progress, digest):
+            digest = Digest(f"{columns}; {encoding.about}")
+            ratios = RatioReader(targets)
+            for piece, batch, rows, faults in self._decoded(log, encoding, ratios, columns, progress, digest):
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, pairing, columns, Shown(batch, faults.first_row, log.where), allowed)
                 paired = None if admitted.rows is None else pairing.take(admitted.rows)
@@ -163,25 +122,25 @@ class Table:
             yield from self._chunk(paired, ended)
 
     def _decoded(
-        self, log: Log, ratios: RatioReader, columns: Columns, progress: _Progress, digest: Digest
+        self, log: Log, encoding: Encoding, ratios: RatioReader, columns: Columns, progress: Progress, digest: Digest
     ) -> Iterator[tuple[Piece, Any, LogRows, Faults]]:
         """Read on and decode; where it turns out that episodes are mixed, a piece is cut in two."""
-        decoder = Decoder(columns, ratios, self.n_states, self.gaps, self.ends, self.sessions)
         pairing = progress.pairing
+        encoder: Encoder | None = None
 
         def decoded(piece: Piece) -> tuple[Piece, Any, LogRows, Faults]:
             file, row = log.where(progress.rows + 1)
             with damage(f"{file}, after row {row - 1}"):
                 batch, broken = piece.parsed()
             try:
-                rows, faults = decoder.decode(
-                    batch, broken, progress.rows + 1, progress.dimension, mixed=bool(pairing.mixed)
-                )
+                nonlocal encoder
+                encoder = encoder or self._encoder(encoding, columns, batch, progress)
+                decoder = Decoder(columns, ratios, encoder, self.gaps, self.ends, self.sessions)
+                rows, faults = decoder.decode(batch, broken, progress.rows + 1, mixed=bool(pairing.mixed))
             except SettingError as error:
                 raise SettingError(f"{file}: {error}") from None
-            dimension = self.n_states or rows.features.shape[1]
-            progress.check(rows, dimension, file)
-            progress.dimension = dimension
+            progress.check(rows, encoder.dimension, file)
+            progress.dimension = encoder.dimension
             return piece, batch, rows, faults
 
         for piece in self._pieces(log, columns, progress, digest):
@@ -204,10 +163,10 @@ class Table:
             return is_mixed(log, columns, self.batch, self.sessions)
         return False  # what is wrong is said when the rows are read
 
-    def _pieces(self, log: Log, columns: Columns, progress: _Progress, digest: Digest) -> Iterator[Piece]:
+    def _pieces(self, log: Log, columns: Columns, progress: Progress, digest: Digest) -> Iterator[Piece]:
         """Read on from the position; the rows before it must be those that were read."""
         left = progress.rows  # to be passed over
-        for piece in log.pieces(columns.names, self.batch, self._same_columns(columns)):
+        for piece in log.pieces(columns.to_read(log.columns), self.batch, self._same_columns(columns)):
             if left:
                 passed, piece = piece[:left], piece[left:]
                 passed.add_to(digest)
@@ -236,9 +195,40 @@ class Table:
         """Return what each column is for, and the target policies."""
         return bound(self.policies, self._resolved(log, available), available, log)
 
+    def _first_pass(self) -> Learned:
+        """Learn what the features depend on, from their columns alone."""
+        with open_log(self.source) as log:
+            encoding = encoding_of(self.features, self.state, self.n_states, log.columns, log.name)
+            columns = self._resolved(log.name, log.columns)
+            parts = [part for part in (columns.features, columns.next_features) if part]
+            homes = dict.fromkeys(home_of(name, log.columns) or name for part in parts for name in part)
+            batches = (piece.parsed()[0] for piece in log.pieces(list(homes), self.batch))
+            try:
+                with damage(log.name):
+                    return encoding.learn(batches, parts, again=True)
+            except SettingError as error:
+                raise SettingError(f"{log.name}: {error}") from None
+
+    def _encoder(self, encoding: Encoding, columns: Columns, first: Any, progress: Progress) -> Encoder:
+        """Return the encoder of the features; of a log that is read only once, the first rows must be enough."""
+        if progress.learned is None:
+            progress.learned = encoding.learn([first], [columns.features], again=False)
+        elif progress.learned.about != encoding.about:
+            raise CheckpointMismatchError(
+                f"{self.name}: the position to resume from is that of other features ({progress.learned.about}); "
+                "evaluate this log from the beginning"
+            )
+        self._fitted[:] = [encoding.fitted(progress.learned)]
+        return self._fitted[0]
+
     def _resolved(self, log: str, available: list[str]) -> Columns:
-        columns = resolve(self.wanted, available, log, bool(self.policies))
-        if self.episodes_end and (columns.episode is None or columns.next_features is not None):
+        variables = encoding_of(self.features, self.state, self.n_states, available, log).variables
+        columns = resolve({**self.wanted, "features": variables}, available, log, bool(self.policies))
+        if columns.next_features and len(columns.next_features) != len(variables):
+            raise SettingError(
+                f"next_features names {len(columns.next_features)} columns; give one for each of {', '.join(variables)}"
+            )
+        if self.episodes_end and (columns.episode is None or columns.next_features):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         limited = self.ends and columns.truncated is not None
         if self.discount == 1 and columns.terminated is None and not self.episodes_end and not limited:
@@ -250,12 +240,13 @@ class Table:
             raise SettingError(f"{log}: idle_timeout needs the column of the times (order)")
         return columns
 
-    def _chunk(self, paired: Paired | None, progress: _Progress) -> Iterator[Transitions]:
+    def _chunk(self, paired: Paired | None, progress: Progress) -> Iterator[Transitions]:
         """Yield a chunk of the rows that have their next states, if there are any."""
         if paired is None:
             return
         rows = paired.rows
-        progress.starts = progress.starts.updated(paired.starts, self.n_states)
+        n_states = progress.dimension if paired.starts.ndim == 1 else None
+        progress.starts = progress.starts.updated(paired.starts, n_states)
         if len(rows) == 0:
             return
         progress.kept = progress.kept.plus(rows.rewards)
@@ -277,11 +268,11 @@ class Table:
 
     # The protocol of a source.
 
-    def _fresh(self) -> _Progress:
-        return _Progress(Pairing(Labelling(named=False), episodes_end=bool(self.episodes_end), idle=self.idle_timeout))
+    def _fresh(self) -> Progress:
+        return Progress(Pairing(Labelling(named=False), episodes_end=bool(self.episodes_end), idle=self.idle_timeout))
 
     @property
-    def _progress(self) -> _Progress:
+    def _progress(self) -> Progress:
         if self._now:
             return self._now[0]
         raise SettingError(f"{self.name} has not been read yet")
@@ -297,7 +288,7 @@ class Table:
 
         Standard input must be piped in again from its beginning.
         """
-        progress: _Progress = from_plain(_Progress, position)
+        progress: Progress = from_plain(Progress, position)
         if progress.clipped and self.clip is None:
             raise CheckpointMismatchError(
                 f"{self.name}: the position to resume from has {progress.clipped} clipped ratios, and this log clips "
@@ -305,8 +296,9 @@ class Table:
             )
         waiting = progress.pairing.waiting
         if progress.starts.number == 0 and (waiting is None or waiting.features.ndim == 1):
-            progress.dimension = 0  # no array confirms the number, and a wrong one could ask for any amount of memory
-        return replace(self, _begin=progress, _now=[deepcopy(progress)])
+            # No array confirms the number, and a wrong one could ask for any amount of memory.
+            progress.dimension, progress.learned = 0, None
+        return replace(self, _begin=progress, _now=[deepcopy(progress)], _fitted=[])
 
     @property
     def open_end(self) -> dict[str, Any] | None:
@@ -322,6 +314,31 @@ class Table:
     def start(self) -> Starts:
         """Return the observed start distribution, as a target: the mean features of the episode starts read so far."""
         return (self._now[0].starts if self._now else Starts()).of(self.start)
+
+    def at(self, **values: Any) -> Any:
+        """Return a state, given by the values of its columns, as a target: its features, or its number.
+
+        >>> import pyarrow, inferl
+        >>> log = pyarrow.table({"ward": ["er", "icu"] * 9, "hr": [80, 90, 85] * 6, "reward": [1.0, 0.0, 0.0] * 6})
+        >>> source = inferl.sources.table(log, features="hr + ward", discount=0.5)
+        >>> evaluator = inferl.Evaluator(inferl.TD(3)).update(source)
+        >>> source.at(ward="icu", hr=85), source.feature_names
+        (array([ 1., 85.,  1.]), ('1', 'hr', 'ward[icu]'))
+        >>> print(f"{evaluator.interval(source.at(ward='icu', hr=85)).estimate:.2f}")
+        0.69
+        """
+        return encoded_state(self._encoder_read, values)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each feature, or for each state of a table; known once rows have been read."""
+        return self._encoder_read.names
+
+    @property
+    def _encoder_read(self) -> Encoder:
+        if self._fitted:
+            return self._fitted[0]
+        raise SettingError(f"{self.name} has not been read yet")
 
     def describe(self) -> dict[str, str]:
         """Return what a report should say about the log."""
@@ -400,12 +417,6 @@ class Table:
         return self._progress.endings.episodic
 
 
-def _form(rows: LogRows) -> list[Any]:
-    """Return type and width of the columns that differ between logs."""
-    columns = (rows.features, rows.next_features, rows.ratios)
-    return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]
-
-
 def _another(log: str, rows: int, problem: str) -> CheckpointMismatchError:
     return CheckpointMismatchError(
         f"{log}: rows 1 to {rows} {problem}; the log was changed, or is another one: restore it (rows may be "
@@ -425,8 +436,8 @@ def _seconds(timeout: float | timedelta | None) -> float:
 def table(
     source: str | os.PathLike[str] | Any,
     *,
-    features: str | Sequence[str] | Column = ...,
-    state: str | None = None,
+    features: Any = ...,
+    state: str | Sequence[str] | None = None,
     action: Column = ...,
     reward: Column = ...,
     episode: Column = ...,
@@ -467,9 +478,10 @@ def table(
         data frame of pandas, polars or pyarrow; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, Scanner or
         RecordBatchReader. Or a list or an iterator of these: they are one log, read in this order. The files of a
         folder or a glob are sorted by path, and part-2 comes before part-10.
-    features, next_features
-        One column of lists, or several of numbers. Without next features, the next
-        state is that of the following row of the episode, and a last row that does not terminate is dropped.
+    features
+        A formula, ``"hr + C(ward) + poly(age, 2)"``, or names of columns, whose features are added. There is an
+        intercept unless the formula says ``- 1``; a column of lists alone is taken as it stands. Or a feature map of
+        `inferl.features`, which is applied to the columns of `state`.
     reward, action
         The action is read only if a `policy` needs it.
     episode, order
@@ -481,7 +493,11 @@ def table(
     stream
         Label of parallel sequences, such as the environments of a vector environment.
     state, n_states
-        Instead of features: the column that holds the states 0, 1, ... of a table, and their number.
+        Instead of features: one or several columns, of any type, whose values are the states of a table. If the states
+        are the numbers 0, 1, ... of one column, say how many there are: then the log need not be read twice.
+    next_features
+        The columns of the next state, one for each column of the features or of the state. Without them, the next
+        state is that of the following row of the episode, and a last row that does not terminate is dropped.
     discount
         gamma, in (0, 1].
     behaviour_probability, behaviour_log_probability
@@ -529,29 +545,23 @@ def table(
     ...     "reward": [0.0, 0.0, 1.0, 0.0, 0.0], "terminated": [0, 0, 1, 0, 0],
     ...     "p": [0.5, 0.5, 0.5, 0.5, 0.5], "q": [1.0, 0.5, 1.0, 0.0, 1.0],
     ... })  # fmt: skip
-    >>> source = table(log, features=["pulse"], episode="patient", order="hour", discount=0.9,
+    >>> source = table(log, features="pulse", episode="patient", order="hour", discount=0.9,
     ...                behaviour_probability="p", target_probability="q")  # fmt: skip
     >>> for chunk in source:
-    ...     print(chunk.features[:, 0], chunk.next_features[:, 0], chunk.discounts, chunk.ratios)
+    ...     print(chunk.features[:, 1], chunk.next_features[:, 1], chunk.discounts, chunk.ratios)
     [0.9 0.7 0.2] [0.7 0.2 0.2] [0.9 0.9 0. ] [2. 1. 2.]
     [1.1] [0.8] [0.9] [0.]
     >>> np.asarray(source.start()), source.dropped
-    (array([1.]), 1)
+    (array([1., 1.]), 1)
     """
     import_pyarrow()
     discount = check_discount(discount)
-    if state is not None and n_states is None:
-        raise SettingError("state needs n_states")
-    if n_states is not None:
-        as_count("n_states", n_states, 1)
-        if state is None:
-            raise SettingError("n_states goes with state, the column that holds the states; features are numbers")
+    check_state(features, state, n_states)
     if clip is not None and not (is_number(clip) and clip > 0):
         raise SettingError(f"clip is {short(clip)}; it must be positive")
     as_count("skip_bad", skip_bad, 0)
     as_count("batch", batch, 1)
     wanted: dict[str, object] = {
-        "features": features if state is None else state,
         "reward": reward,
         "next_features": next_features,
         "action": action,
@@ -567,4 +577,4 @@ def table(
         "ratio": ratio,
     }
     flags = episodes_end, _seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
-    return Table(source, wanted, as_targets(policy), n_states, discount, clip, *flags, skip_bad, batch)
+    return Table(source, wanted, as_targets(policy), features, state, n_states, discount, clip, *flags, skip_bad, batch)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
@@ -18,6 +19,7 @@ from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import SettingError
 
 __all__ = [
+    "categories",
     "column_of",
     "flags",
     "integers",
@@ -36,16 +38,16 @@ _FLAGS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
 def column_of(batch: Any, name: str) -> Any:
-    """Return a column as one plain Arrow array.
+    """Return a column, or the field ``a.b`` of a column ``a``, as one plain Arrow array.
 
     >>> import pyarrow as pa
-    >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist()
-    [1, 2]
+    >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist(), column_of(pa.table({"a": [{"b": 3}]}), "a.b").to_pylist()
+    ([1, 2], [3])
     """
     import pyarrow as pa
     from pyarrow import compute, types
 
-    values = batch.column(name)
+    values = _field(batch, name)
     if hasattr(values, "combine_chunks"):
         values = values.combine_chunks()
     if isinstance(values, pa.ExtensionArray):
@@ -53,6 +55,24 @@ def column_of(batch: Any, name: str) -> Any:
     if types.is_run_end_encoded(values.type):
         values = compute.run_end_decode(values)
     return values.dictionary_decode() if types.is_dictionary(values.type) else values
+
+
+def _field(batch: Any, name: str) -> Any:
+    """Return a column by its name, or by the names of a column and of fields in it."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    root = name
+    while root not in batch.schema.names and "." in root:
+        root = root.rpartition(".")[0]
+    values = batch.column(root)
+    for field in name[len(root) + 1 :].split(".") if root != name else ():
+        if pa.types.is_null(values.type):
+            return values
+        if not pa.types.is_struct(values.type) or values.type.get_field_index(field) < 0:
+            raise SettingError(f"there is no field {name!r} in the column {root!r} of {str(values.type)[:500]}")
+        values = compute.struct_field(values, field)
+    return values
 
 
 @contextmanager
@@ -182,6 +202,25 @@ def labels(values: Any) -> tuple[Integers, Bools]:
     return (codes[place] if len(codes) else np.zeros(len(values), np.int64)), known
 
 
+def categories(values: Any) -> tuple[Integers, list[str]]:
+    """Return the distinct values as text, and which one each row has, -1 where it has none.
+
+    Numbers and flags are written as in CSV, so that a log has the same categories in every format.
+
+    >>> import pyarrow as pa
+    >>> categories(pa.array([True, None, False])), categories(pa.array(["a", "True", "a"]))
+    ((array([ 0, -1,  1]), ['true', 'false']), (array([0, 1, 0]), ['a', 'true']))
+    """
+    if kind_of(values) not in ("flag", "integer", "float", "text", "time", "null"):
+        raise SettingError(f"a column of {values.type} cannot be a category")
+    coded = (values.cast("string") if kind_of(values) == "time" else values).dictionary_encode()
+    texts = [_category(value) for value in coded.dictionary.to_pylist()]
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    number = {text: place for place, text in enumerate(distinct)}
+    place = np.array([*(-1 if text is None else number[text] for text in texts), -1], np.int64)
+    return place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)], distinct
+
+
 def vectors(values: Any, dimension: int) -> tuple[Floats, Bools]:
     """Read lists of numbers as rows (T, d), and where a value is one; if `dimension` is 0, the first sets d.
 
@@ -231,6 +270,13 @@ def times(values: Any) -> Floats | None:
     if kind != "text" or values.null_count == len(values) or not np.isnan(numbers(values)).all():
         return None
     return np.array([_time(text) for text in values.to_pylist()], np.float64)
+
+
+def _category(value: Any) -> str | None:
+    if isinstance(value, float | Decimal):
+        return None if value != value else str(int(value)) if value == value // 1 else str(value)
+    text = None if value is None else str(value)
+    return text.lower() if text is not None and text.lower() in ("true", "false") else text
 
 
 def _float(text: str | None) -> float:

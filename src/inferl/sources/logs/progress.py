@@ -1,0 +1,75 @@
+"""Progress: how far a log has been read, and what is carried over to its next row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferl.data.invariants import COUNT, bounds, demand
+from inferl.errors import CheckpointMismatchError
+from inferl.sources.logs.decoding import LogRows
+from inferl.sources.logs.encoding import Learned
+from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
+from inferl.sources.logs.pairing import Pairing
+from inferl.sources.logs.policies import TargetPolicy
+from inferl.sources.starts import Starts
+
+__all__ = ["KEPT", "Progress"]
+
+KEPT = 10  # messages about skipped rows that are kept
+
+
+@dataclass(eq=False)
+class Progress:
+    """How far a log has been read; `Table.position` is this as plain data."""
+
+    pairing: Pairing
+    rows: int = 0  # read
+    digest: str = ""  # of the rows read
+    dimension: int = 0  # of the features, once known
+    learned: Learned | None = None  # what the features depend on
+    starts: Starts = field(default_factory=Starts)
+    clipped: int = 0
+    skipped: int = 0
+    endings: Endings = field(default_factory=Endings)  # how the ends of episodes are known
+    kept: RowCount = NO_ROWS  # rows that became transitions
+    faults: tuple[str, ...] = ()
+    policies: str = ""  # digest of the target policies that are tables
+    complete: bool = False
+
+    def verify(self) -> None:
+        """Check the shapes and bounds of a position that comes from a file."""
+        bounds(self, dict.fromkeys(("rows", "dimension", "clipped", "skipped"), COUNT))
+        waiting = self.pairing.waiting
+        fits = waiting is None or waiting.features.shape[1:] in ((), (self.dimension,))
+        demand(fits, f"rows wait whose features do not have length {self.dimension}")
+        fits = self.starts.number == 0 or len(self.starts.total) == self.dimension
+        demand(fits, f"the observed starts do not have {self.dimension} features")
+        said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
+        demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
+
+    def compute_with(self, targets: Sequence[TargetPolicy], log: str) -> None:
+        """Note the target policies; refuse others than those of the rows before, as far as they are data."""
+        digest = " ".join(target.digest for target in targets)
+        if self.rows and digest != self.policies:
+            raise CheckpointMismatchError(
+                f"{log}: the probabilities of the target policy are not those of the run; restore them, or evaluate "
+                "the log from the beginning"
+            )
+        self.policies = digest
+
+    def check(self, rows: LogRows, dimension: int, log: str) -> None:
+        """Refuse rows whose features, next features or ratios have another form than those before."""
+        waiting = self.pairing.waiting
+        if (waiting is not None and _form(waiting) != _form(rows)) or self.dimension not in (0, dimension):
+            raise CheckpointMismatchError(
+                f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one "
+                "from the beginning"
+            )
+
+
+def _form(rows: LogRows) -> list[Any]:
+    """Return type and width of the columns that differ between logs."""
+    columns = (rows.features, rows.next_features, rows.ratios)
+    return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]
