@@ -68,7 +68,7 @@ class Rows:
 
     def __getitem__(self, rows: slice | Integers) -> Self:
         columns = {name: getattr(self, name) for name in _names(type(self))[0]}
-        return self._rebuilt({name: x if x is None else x[rows] for name, x in columns.items()})
+        return self._rebuilt({name: x if x is None else taken(x, rows) for name, x in columns.items()})
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -104,6 +104,11 @@ class Rows:
         return new
 
 
+def taken(x: Any, rows: slice | Integers) -> Any:
+    """Return some rows of an array; `take` is several times as fast as an index for those of a matrix."""
+    return x.take(rows, axis=0) if isinstance(rows, np.ndarray) and getattr(x, "ndim", 1) > 1 else x[rows]
+
+
 def _copied(x: Any) -> Any:
     if x is None or isinstance(x, Rows):
         return x and x.copied()
@@ -117,6 +122,16 @@ def lengthened(x: Floats, length: int) -> Floats:
     longer = np.zeros((*x.shape[:-1], length))
     longer[..., : x.shape[-1]] = x
     return longer
+
+
+def room_for(n: int) -> int:
+    """Return for how many streams to make room if there are n: many at once, so that large arrays seldom grow.
+
+    >>> [room_for(n) for n in (3, 1000, 5000, 100_000)]
+    [3, 1000, 5120, 106496]
+    """
+    step = 2 ** (n.bit_length() - 4) if n > 1024 else 1
+    return -(-n // step) * step
 
 
 def squared(x: Floats, length: int) -> Floats:

@@ -181,11 +181,15 @@ class Streams:
     def _with_slots(self, stream: Integers, last: Bools) -> tuple[Streams, Integers, Bools]:
         """Find the slot of each row, and the rows at which a new stream is assigned one."""
         begins = np.zeros(len(stream), np.bool_)
-        if len(self.label):
-            order = np.argsort(self.label)
-            slot = order[np.minimum(np.searchsorted(self.label, stream, sorter=order), len(order) - 1)]
-            if (self.label[slot] == stream).all():
-                return self, slot, begins
+        slot, known = self._known(stream)
+        if known.all():
+            return self, slot, begins
+        if self._none_is_quiet(stream, last, slot, known):  # new streams have new slots, in order of appearance
+            labels, first, which = np.unique(stream[~known], return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            slot[~known] = len(self) + np.argsort(order)[which]
+            begins[np.flatnonzero(~known)[first]] = True
+            return self._lengthened(np.concatenate([self.label, labels[order]])), slot, begins
         owner, ended = self.label.tolist(), self.ended.tolist()
         holder = {label: slot for slot, label in enumerate(owner)}
         latest = self.latest.tolist()
@@ -209,20 +213,46 @@ class Streams:
             ended[slots[-1]], latest[slots[-1]] = ends, self.n + 1 + row
             if ends:
                 heappush(quiet, (latest[slots[-1]], slots[-1]))
-        zeros = np.zeros(len(owner) - len(self), np.int64)
-        return (
-            replace(
-                self,
-                label=np.array(owner, np.int64),
-                count=np.r_[self.count, zeros],
-                episodes=np.r_[self.episodes, zeros],
-                completed=np.r_[self.completed, zeros],
-                ended=np.r_[self.ended, zeros.astype(np.bool_)],
-                episode=np.r_[self.episode, zeros - 1],
-                latest=np.r_[self.latest, zeros],
-            ),
-            np.array(slots, np.int64),
-            begins,
+        return self._lengthened(np.array(owner, np.int64)), np.array(slots, np.int64), begins
+
+    def _known(self, stream: Integers) -> tuple[Integers, Bools]:
+        """Find the slot of each row whose stream has one."""
+        if len(self) == 0:
+            return np.zeros(len(stream), np.int64), np.zeros(len(stream), np.bool_)
+        slot = np.minimum(stream, len(self) - 1)  # labels are often 0, 1, ...
+        if (self.label[slot] != stream).any():
+            order = np.argsort(self.label)
+            slot = order[np.minimum(np.searchsorted(self.label, stream, sorter=order), len(order) - 1)]
+        return slot, np.asarray(self.label[slot] == stream)
+
+    def _none_is_quiet(self, stream: Integers, last: Bools, slot: Integers, known: Bools) -> bool:
+        """Return whether no slot can be taken over where new streams come: all are in use, or they are few."""
+        order = np.argsort(stream, kind="stable")
+        again = np.concatenate([[False], stream[order][1:] == stream[order][:-1]])
+        new = np.sort(order[~again & ~known[order]])  # the first row of each new stream
+        if len(self) + len(new) <= MOST_QUIET:
+            return True
+        wakes = np.zeros(len(stream), np.int64)  # a row after the end of an episode of its stream
+        wakes[order[1:]] = again[1:] & last[order[:-1]]
+        if len(self):
+            first = order[~again & known[order]]
+            wakes[first] = self.ended[slot[first]]
+        change = last - wakes
+        quiet = np.count_nonzero(self.ended) + np.cumsum(change) - change  # before each row
+        return not quiet[new].any()
+
+    def _lengthened(self, label: Integers) -> Streams:
+        """Return the slots with these labels, some of which may be new."""
+        zeros = np.zeros(len(label) - len(self), np.int64)
+        return replace(
+            self,
+            label=label,
+            count=np.concatenate([self.count, zeros]),
+            episodes=np.concatenate([self.episodes, zeros]),
+            completed=np.concatenate([self.completed, zeros]),
+            ended=np.concatenate([self.ended, zeros.astype(np.bool_)]),
+            episode=np.concatenate([self.episode, zeros - 1]),
+            latest=np.concatenate([self.latest, zeros]),
         )
 
 

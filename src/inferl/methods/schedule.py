@@ -34,7 +34,7 @@ from inferl.variance.episodes import EpisodeSummary
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
 LONGEST_RUN = 262_144  # feature values that are processed at once
-MANY_ROWS = 4096  # in a chunk; copying the state, however large, then costs less than a tenth of the work
+MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class Schedule:
         that can raise comes first (`Method.prepare`), and the state is changed in place at the end (`Method.commit`),
         with signals deferred.
         """
-        copied = len(data) >= MANY_ROWS
+        copied = len(data) >= max(MANY_ROWS, len(state.streams))
         draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
         draft.tabular = isinstance(data, Transitions) and data.tabular
         draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0

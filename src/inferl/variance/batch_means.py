@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl import engine
-from inferl.data.arrays import GATHER, Bools, Floats, InPlace, Integers, lengthened, squared
+from inferl.data.arrays import GATHER, Bools, Floats, InPlace, Integers, lengthened, room_for, squared
 from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
@@ -177,7 +177,9 @@ class Cascade(InPlace):
         self._grow(int(slot.max(initial=-1)) + 1)
         moments, row = self.moments, 0
         while row < len(scores):
-            row = engine.active().pair_up(scores, slot, self.half, self.open, moments.gathered, moments.waiting, row)
+            now = slice(row, row + GATHER)  # no more rows fit into the buffer of single steps, and each call checks all
+            buffers = self.half, self.open, moments.gathered, moments.waiting
+            row += engine.active().pair_up(scores[now], slot[now], *buffers, 0)
             for level in np.flatnonzero(moments.waiting == GATHER):
                 moments.flush(int(level))
 
@@ -190,8 +192,8 @@ class Cascade(InPlace):
         return Cascade(self.moments.widened(more), lengthened(self.half, self.half.shape[2] + more), self.open)
 
     def _grow(self, n_streams: int) -> None:
-        new = n_streams - len(self.half)
-        if new > 0:
+        if n_streams > len(self.half):
+            new = room_for(n_streams) - len(self.half)
             self.half = np.concatenate([self.half, np.zeros((new, *self.half.shape[1:]))])
             self.open = np.concatenate([self.open, np.zeros((new, *self.open.shape[1:]), np.bool_)])
 

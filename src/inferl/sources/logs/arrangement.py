@@ -23,14 +23,14 @@ __all__ = ["Arranged", "arranged"]
 class Arranged:
     """Rows with their sorted marks."""
 
-    rows: LogRows  # not sorted: those that waited, then the new ones
-    place: Integers | None  # (T,) of the sorted rows among `rows`; None: these are sorted
+    rows: LogRows  # not sorted: all that waited, then the new ones
+    place: Integers | None  # (T,) index among `rows` of the sorted rows that take part; None: these are sorted
     marks: Marks  # sorted
     new: Bools  # (T,) sorted
     follows: Bools  # (T,) continues the episode of the row before it
     late: Bools  # (T,) so long after a later row that its episode would have been over by then
     idle_at: Integers  # (T,) number of the row at whose time the episode had been idle for too long; 0: not yet
-    others: LogRows | None  # rows that wait and do not take part, sorted
+    others: Integers  # index among `rows` of those that wait and do not take part, sorted by group
 
     def has_next(self) -> Bools:
         """Return which rows are followed by a row of their group."""
@@ -46,12 +46,29 @@ class Arranged:
         places = np.flatnonzero(which)
         return places if self.place is None else places[np.argsort(self.marks.row[places])]
 
+    def index(self, which: Integers) -> Integers:
+        """Return the index among `rows` of some of the sorted rows."""
+        return which if self.place is None else self.place[which]
+
     def of(self, which: Integers) -> LogRows:
         """Return some of the rows, by their sorted index, with the sorted marks."""
         if self.place is None and len(which) and which[-1] - which[0] + 1 == len(which):
             part = slice(int(which[0]), int(which[-1]) + 1)  # without a copy
             return self.rows.at(part, self.marks[part])
-        return self.rows.at(which if self.place is None else self.place[which], self.marks[which])
+        return self.rows.at(self.index(which), self.marks[which])
+
+    def kept(self, which: Integers) -> LogRows:
+        """Return some of the rows, and those that did not take part, sorted by group."""
+        if self.place is None:
+            return self.of(which)
+        place = np.concatenate([self.others, self.place[which]])
+        place = place[np.argsort(self.rows.marks.group[place], kind="stable")]  # two sorted runs: quick
+        changed = {}
+        for name in ("begins", "segment", "stream"):
+            column = getattr(self.rows.marks, name).copy()
+            column[self.place] = getattr(self.marks, name)
+            changed[name] = column[place]
+        return self.rows.at(place, replace(self.rows.marks[place], **changed))
 
 
 def arranged(waiting: LogRows | None, new: LogRows, clocks: Floats | None = None, idle: float = np.inf) -> Arranged:
@@ -64,22 +81,27 @@ def arranged(waiting: LogRows | None, new: LogRows, clocks: Floats | None = None
     held, group = None if waiting is None else waiting.marks.group, new.marks.group
     if (group == group[0]).all() and (held is None or (held == group[0]).all()):
         rows = new if waiting is None else LogRows.join([waiting, new])
-        return _linked(rows, None, len(rows) - len(new), None, clocks, idle)
+        return _linked(rows, None, len(rows) - len(new), np.zeros(0, np.int64), clocks, idle)
     by_group = np.argsort(group, kind="stable")
     if waiting is None or held is None:
-        return _linked(new, by_group, 0, None, clocks, idle)
+        return _linked(new, by_group, 0, by_group[:0], clocks, idle)
     group = group[by_group]
-    takes_part = group[np.minimum(np.searchsorted(group, held), len(group) - 1)] == held
+    takes_part = np.zeros(len(held) + 2, np.bool_)  # two rows of a group wait at most
+    at = np.searchsorted(held, group)
+    same = np.append(held, [-1, -1])
+    for near in (at, at + 1):
+        takes_part[near] |= same[near] == group
+    takes_part = takes_part[:-2]
     if clocks is not None and np.isfinite(idle):
         takes_part |= _idle(waiting.marks, float(clocks[-1]), idle)
-    old, others = waiting[np.flatnonzero(takes_part)], waiting[np.flatnonzero(~takes_part)]
-    merged = np.argsort(np.concatenate([old.marks.group, group]), kind="stable")  # two sorted runs: quick
-    place = np.concatenate([np.arange(len(old)), len(old) + by_group])[merged]
-    return _linked(LogRows.join([old, new]), place, len(old), others if len(others) else None, clocks, idle)
+    old = np.flatnonzero(takes_part)
+    merged = np.argsort(np.concatenate([held[old], group]), kind="stable")  # two sorted runs: quick
+    place = np.concatenate([old, len(held) + by_group])[merged]
+    return _linked(LogRows.join([waiting, new]), place, len(held), np.flatnonzero(~takes_part), clocks, idle)
 
 
 def _linked(
-    rows: LogRows, place: Integers | None, n_old: int, others: LogRows | None, clocks: Floats | None, idle: float
+    rows: LogRows, place: Integers | None, n_old: int, others: Integers, clocks: Floats | None, idle: float
 ) -> Arranged:
     """Find the rows that begin an episode, and those that were the last before a long pause."""
     marks = rows.marks if place is None else rows.marks[place]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inferl.data.arrays import Bools, Floats, Integers, Rows
+from inferl.data.arrays import Bools, Floats, Integers, Rows, taken
 from inferl.data.invariants import demand, shapes
 from inferl.sources.logs.columns import ENDED, Columns
 from inferl.sources.logs.encoding import Encoder, finite
@@ -63,8 +63,9 @@ class LogRows(Rows):
 
     def at(self, rows: slice | Integers, marks: Marks) -> LogRows:
         """Return some of the rows, with these marks."""
-        after = None if self.next_features is None else self.next_features[rows]
-        return LogRows(self.features[rows], after, self.rewards[rows], self.ratios[rows], self.limited[rows], marks)
+        after = None if self.next_features is None else taken(self.next_features, rows)
+        columns = taken(self.features, rows), after, self.rewards[rows], taken(self.ratios, rows), self.limited[rows]
+        return LogRows(*columns, marks)
 
 
 # From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).

@@ -61,7 +61,7 @@ class Labelling:
         if self.named:
             self.recent = np.concatenate([self.recent, events.label[events.change < 0]])[-RECENT:]
         begins = rows.in_log_order(rows.new & marks.begins & ~marks.bad)
-        starts = rows.rows.features[begins if rows.place is None else rows.place[begins]]
+        starts = rows.rows.features[rows.index(begins)]
         return replace(marks, segment=segment[source]), starts
 
 
