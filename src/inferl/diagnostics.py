@@ -296,26 +296,29 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
 
 
 def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> Check | None:
-    """Check whether the estimate is a value that the observed rewards and the discount allow.
+    """Check whether estimate and bounds are values that the observed rewards and the discount allow.
 
-    It does not apply to combinations of features, which need not be a value, nor without known bounds.
+    It does not apply to combinations of features, which need not be a value, nor without known limits. The observed
+    returns of undiscounted episodes limit the estimate only: a policy may earn more than was ever seen.
     """
     name = "range"
     low, high = episodes.possible()
     if about not in ("value", "known start", "fitted", "observed", "state") or not np.isfinite([low, high]).all():
         return None
-    estimate, slack = np.atleast_1d(interval.estimate), 1e-9 * max(high - low, abs(low), abs(high))
-    bounds = f"the observed rewards and returns allow values from {low:.4g} to {high:.4g}"
-    wrong = (estimate < low - slack) | (estimate > high + slack)
-    if not wrong.any():
-        return Check(name, "passed", bounds)
-    return Check(
-        name,
-        "failed",
-        f"{bounds}, and the estimate is {estimate[wrong][0]:.4g}",
-        float(estimate[wrong][0]),
-        "the features cannot express the value, or there are too few data",
-    )
+    slack = 1e-9 * max(high - low, abs(low), abs(high))
+    ends = np.stack([np.atleast_1d(x) for x in (interval.estimate, interval.lower, interval.upper)], axis=1)
+    ends = np.where(np.isfinite(ends), ends, ends[:, :1])  # infinite bounds claim nothing
+    limits = f"the observed rewards and returns allow values from {low:.4g} to {high:.4g}"
+    outside = (ends < low - slack) | (ends > high + slack)
+    if outside[:, 0].any():
+        estimate = float(ends[outside[:, 0], 0][0])
+        remedy = "the features cannot express the value, or there are too few data"
+        return Check(name, "failed", f"{limits}, and the estimate is {estimate:.4g}", estimate, remedy)
+    if outside.any() and episodes.discounts[1] < 1:
+        lower, upper = ends[outside.any(axis=1), 1:][0]
+        message = f"{limits}, and the interval from {lower:.4g} to {upper:.4g} goes beyond"
+        return Check(name, "failed", message, None, "there are too few data for such an interval; collect more")
+    return Check(name, "passed", limits)
 
 
 def _count(n: float) -> str:

@@ -47,6 +47,7 @@ def test_ones_are_counted_as_other_ratios_are() -> None:
     ones = np.ones(300)
     assert summarised(ones).on_policy
     assert np.array_equal(summarised(ones).marks[:, 0], np.arange(0, 301, 8)[:38])
+    assert summarised(np.ones((300, 2))).marks.shape == (38, 2)
     mixed = np.r_[ones, 0.5, 1.5]
     assert not summarised(mixed).on_policy
     assert np.array_equal(summarised(mixed).marks, summarised(mixed, 300).marks)

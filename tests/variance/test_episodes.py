@@ -85,8 +85,10 @@ def test_ratios_that_are_not_of_this_log() -> None:
     assert check(right, "ratios").status == "passed"
     wrong = Evaluator(DoublyRobust(1)).update(off_policy(500, wrong=0.8)).report()
     assert check(wrong, "ratios").failed
-    assert "not the importance ratios of this log" in check(wrong, "ratios").message
-    assert check(Evaluator(TD(1)).update(off_policy(500, wrong=0.8)).report(0), "ratios").failed
+    assert check(right, "mean ratio").status == "passed"
+    assert check(wrong, "mean ratio").failed
+    assert "not the importance ratios of this log" in check(wrong, "mean ratio").message
+    assert check(Evaluator(TD(1)).update(off_policy(500, wrong=0.8)).report(0), "mean ratio").failed
 
 
 def test_large_weights_that_have_not_been_seen() -> None:

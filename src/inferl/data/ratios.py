@@ -52,7 +52,7 @@ class RatioSummary:
         border = np.arange(wide.length - wide.open, len(column) + 1, wide.length)  # steps up to each new border
         if ones and self._whole:  # on-policy: sums of integers are exact in any order
             more = np.full(m, float(len(column)))
-            total, squares, running = self.total + more, self.squares + more, self.total + border[:, None]
+            total, squares, running = self.total + more, self.squares + more, self.total + np.outer(border, np.ones(m))
         else:
             sums = _running(self.total, column)
             total, squares, running = sums[-1], _running(self.squares, column**2)[-1], sums[border]
