@@ -97,8 +97,9 @@ class StateTable:
         for batch in batches:
             for names in columns:
                 codes = [_numbered(batch, name, known) for name, known in zip(names, numbers, strict=True)]
-                rows = np.unique(np.stack(codes, axis=1), axis=0)
-                seen.update(map(tuple, rows[(rows >= 0).all(axis=1)].tolist()))
+                there = np.flatnonzero(np.min(codes, axis=0) >= 0)
+                first = there[_first_of_each([code[there] for code in codes])]
+                seen.update(zip(*(code[first].tolist() for code in codes), strict=True))
         if not seen:
             raise SettingError(f"no row has a value of {' and '.join(self.variables)}")
         levels = [in_order(known) for known in numbers]
@@ -112,6 +113,18 @@ class StateTable:
         same = tuple(learned.levels) == self.variables and not learned.sizes and rows and rows == sorted(rows)
         demand(bool(same) and len(set(map(tuple, rows))) == len(rows), "the states are not those of these columns")
         return StateTableEncoder(self.variables, learned)
+
+
+def _first_of_each(codes: list[Integers]) -> Integers:
+    """Return the first row of each combination of codes.
+
+    >>> _first_of_each([np.array([1, 0, 1]), np.array([5, 5, 5])])
+    array([1, 0])
+    """
+    group, first = np.zeros(len(codes[0]), np.int64), np.zeros(0, np.int64)
+    for code in codes:  # one after the other, so that no number gets too large
+        _, first, group = np.unique(group * (code.max(initial=0) + 1) + code, return_index=True, return_inverse=True)
+    return first
 
 
 def _numbered(batch: Any, column: str, known: dict[str, int]) -> Integers:
