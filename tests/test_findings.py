@@ -262,3 +262,23 @@ def test_nonsense_is_refused() -> None:
     endless = Evaluator(TD(1)).update(Transitions(zero, rewards, zero, 1.0)).report(0)
     assert "ends" in failed(endless)
     assert "discount below 1" in str(endless)
+
+
+def test_features_of_a_log_have_an_intercept() -> None:
+    """A4: without one, the fitted value is wrong, and its interval is narrow."""
+    rng, n = np.random.default_rng(0), 1500
+    frames, severity = [], rng.uniform(0, 4, n)
+    for day in range(4):
+        alive = 0.9 - 0.15 * severity  # the value is linear in severity, and not through 0
+        reward = (rng.random(n) < alive) * (day == 3)
+        columns = {"patient": np.arange(n), "day": day, "severity": severity, "pressure": rng.normal(120, 10, n)}
+        frames.append(pandas.DataFrame(columns | {"reward": reward * 1.0, "terminated": day == 3}))
+    frame = pandas.concat(frames).sort_values(["patient", "day"])
+    truth = 0.9 - 0.15 * severity.mean()
+    features = ["severity", "pressure", "day"]
+    answers = {}
+    for name, given in (("with", features), ("without", [*features, "-1"])):
+        log = inferl.sources.table(frame, features=given, episode="patient", order="day", discount=1.0)
+        fitted = inferl.Evaluator(DoublyRobust(4 if name == "with" else 3)).update(log).interval("fitted")
+        answers[name] = (fitted.lower <= truth <= fitted.upper, any("features" in note for note in fitted.notes))
+    assert answers == {"with": (True, False), "without": (False, True)}

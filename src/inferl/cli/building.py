@@ -24,10 +24,12 @@ __all__ = [
     "asked_kind",
     "check_writable",
     "code_in",
+    "located",
     "make_evaluator",
     "make_rollout",
     "make_source",
     "make_table",
+    "map_in",
     "parsed_target",
     "parsed_targets",
     "stored",
@@ -76,10 +78,21 @@ def make_table(options: Mapping[str, Any]) -> Table:
     from inferl.sources import table
 
     said: dict[str, Any] = {name: _columns(options[name]) for name in _COLUMNS if name in options}
+    for text in map_in(options):
+        said["features"] = _imported(text)
     plain = {name: options[name] for name in _PLAIN if name in options}
     policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
     policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
     return table(list(options["file"]), **said, policy=policy, **plain)
+
+
+def map_in(options: Mapping[str, Any]) -> list[str]:
+    """Return the feature map of a log that is code, ``module:name``: features beside a state are no formula.
+
+    >>> map_in({"features": "hr:bp"}), map_in({"features": "my_maps:tiles", "state": "hr,bp"})
+    ([], ['my_maps:tiles'])
+    """
+    return [options["features"]] if {"features", "state"} <= set(options) and options["features"] != "none" else []
 
 
 def code_in(policies: str) -> list[str]:
@@ -125,11 +138,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def make_evaluator(
-    options: Mapping[str, Any], dimension: int, n_policies: int = 1, by_starts: bool = False
+    options: Mapping[str, Any], dimension: int, n_policies: int = 1, by_starts: bool = False, start: Any = None
 ) -> Evaluator:
     """Build the evaluator; for several target policies, one for all of them.
 
-    With `by_starts`, the target is the value of the start distribution: TD by least squares becomes `DoublyRobust`.
+    With `by_starts`, the target is the value of the start distribution: TD by least squares becomes `DoublyRobust`, and
+    visits to the state `start`, if there is one, are starts.
     """
     import inferl
 
@@ -160,8 +174,7 @@ def make_evaluator(
     if "start" in options and not by_starts:
         raise SettingError("--start needs --algorithm td, a method that solves (least-squares) and no --target")
     if by_starts:
-        start = options.get("start")
-        algorithm = inferl.DoublyRobust(algorithm, start=None if start is None else parsed_target(start))
+        algorithm = inferl.DoublyRobust(algorithm, start=start)
     whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
     return inferl.Evaluator(whole, method_named(options["method"]).from_options(options, whole))
 
@@ -186,19 +199,42 @@ def parsed_targets(texts: Sequence[str]) -> Any:
 
 
 def parsed_target(text: str) -> Any:
-    """Read ``start``, the number of a state, or features.
+    """Read ``start``, the number of a state, features, or values of the columns of a log.
 
-    >>> parsed_target("start"), parsed_target("3"), parsed_target("0.5,1")
-    ('start', 3, array([0.5, 1. ]))
+    >>> parsed_target("start"), parsed_target("3"), parsed_target("0.5,1"), parsed_target("ward=icu,hr=80")
+    ('start', 3, array([0.5, 1. ]), {'ward': 'icu', 'hr': '80'})
     """
     import numpy as np
 
     if text == "start":
         return text
+    if "=" in text:
+        return dict(_assignment(part) for part in text.split(","))
     try:
         return np.array([float(part) for part in text.split(",") if part]) if not text.isdecimal() else int(text)
     except ValueError:
-        raise SettingError(f"target is {text!r}; say start, the number of a state, or features such as 0.1,2") from None
+        raise SettingError(
+            f"target is {text!r}; say start, the number of a state, features such as 0.1,2, or values of columns, "
+            "such as ward=icu,hr=80"
+        ) from None
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"{text!r} is no value of a column; write name=value,name=value")
+    return name.strip(), value.strip()
+
+
+def located(target: Any, source: Source) -> Any:
+    """Return a target, or several, with values of columns replaced by the features or the state that they give."""
+    if isinstance(target, tuple):
+        return tuple(located(one, source) for one in target)
+    if not isinstance(target, dict):
+        return target
+    if not hasattr(source, "at"):
+        raise SettingError("values of columns are targets of a log; give the number of a state, or features")
+    return source.at(**target)
 
 
 def make_rollout(options: Mapping[str, Any]) -> Rollout:

@@ -35,12 +35,13 @@ def evaluate(
     features: Annotated[
         Name,
         typer.Option(
-            help="A formula, 'hr + C(ward) + poly(age, 2)', or columns, hr,bp; with an intercept unless it says - 1.",
+            help="A formula, 'hr + C(ward) + poly(age, 2)', or columns, hr,bp; with an intercept unless it says - 1. "
+            "Beside --state: a feature map of these columns, module:name.",
             rich_help_panel=_PANEL,
             metavar="FORMULA",
         ),
     ] = None,
-    state: Annotated[Name, _column("Instead of features: the columns whose values are the states of a table.")] = None,
+    state: Annotated[Name, _column("Instead of features: one column, or several, whose values are the states.")] = None,
     n_states: Annotated[
         int | None, typer.Option(min=1, help="Number of states, if they are 0, 1, ...", rich_help_panel=_PANEL)
     ] = None,

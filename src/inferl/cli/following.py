@@ -16,8 +16,10 @@ from inferl.cli.building import (
     aimed_at,
     asked_kind,
     check_writable,
+    located,
     make_evaluator,
     make_source,
+    parsed_target,
     parsed_targets,
 )
 from inferl.cli.options import Reply, Settings
@@ -61,8 +63,9 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     check_reply(reply, n_policies)
     at_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
     by_starts = at_start and (settings.start is not None or getattr(source, "episodic", True))
-    evaluator = make_evaluator(options, source.dimension, n_policies, by_starts)
-    run = Run(evaluator, command, options, aim, settings.level, kind)
+    start = None if settings.start is None else located(parsed_target(settings.start), source)
+    evaluator = make_evaluator(options, source.dimension, n_policies, by_starts, start)
+    run = Run(evaluator, command, options, located(aim, source), settings.level, kind)
     complete(run, source, chain([first], chunks), settings.checkpoint, reply)
 
 

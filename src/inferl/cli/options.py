@@ -56,8 +56,8 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same run
 Target = Annotated[
     list[str],
     typer.Option(
-        help="The value of what: start (the start distribution), the number of a state, or features 0.1,2,... May be "
-        "repeated.",
+        help="The value of what: start (the start distribution), the number of a state, features 0.1,2,..., or, in a "
+        "log, values of its columns, ward=icu,hr=80. May be repeated.",
         rich_help_panel=_QUESTION,
     ),
 ]
@@ -73,7 +73,7 @@ Estimator = Annotated[
 Start = Annotated[
     str | None,
     typer.Option(
-        help="In a stream without episodes, every visit to this state is a start: its number, or features 0.1,2,...",
+        help="In a stream without episodes, every visit to this state is a start; it is given as a target is.",
         rich_help_panel=_QUESTION,
     ),
 ]

@@ -85,11 +85,11 @@ def check_options(run: Run, run_file: Path) -> None:
 
 
 def _code(run: Run) -> list[str]:
-    """Return what a run would import: target policies of a log; policy, features and environment of a rollout."""
-    from inferl.cli.building import code_in
+    """Return what a run would import: feature map and policies of a log; policy, features and world of a rollout."""
+    from inferl.cli.building import code_in, map_in
 
     if run.command == "evaluate":
-        return code_in(run.options.get("policy", ""))
+        return [*map_in(run.options), *code_in(run.options.get("policy", ""))]
     return [run.options[name] for name in ("policy", "features", "env") if ":" in run.options.get(name, "")]
 
 
