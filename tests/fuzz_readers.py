@@ -10,6 +10,7 @@ import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -378,6 +379,8 @@ def judged(one: Input, folder: Path, say: Callable[[str], None] = lambda stage: 
     path.write_bytes(one.content)
     say("ours")
     try:
+        with suppress(InferlError):
+            str(table(path, **one.roles).plan())
         ours = _ours(path, one.roles)
     except InferlError as error:
         return "refused", f"{type(error).__name__}: {error}"

@@ -65,6 +65,11 @@ class OpenPart:
             rows += len(piece)
             yield PartPiece(piece, self.part.form, constants)
 
+    def count(self) -> tuple[int | None, bool]:
+        """Return the number of rows, and whether this is exact or an estimate; None: not known."""
+        with damage(self.name):
+            return self.part.count(self.size)
+
     def tail(self, names: list[str], rows: int) -> Piece | None:
         """Return the last rows; None if the whole part had to be read for them."""
         own, constants = self._divided(names)

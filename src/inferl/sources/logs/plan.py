@@ -187,7 +187,7 @@ def make_plan(
         kinds: dict[str, tuple[str, str]] = {}
         before: set[tuple[int, int]] | None = None  # episodes that are open at the end of the file before
         for part in log.parts():
-            rows, exact = part.part.count(part.size)
+            rows, exact = part.count()
             try:
                 if part.columns != log.columns and complete:
                     same_columns(columns)(part.name, part.columns)
