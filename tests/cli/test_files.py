@@ -69,4 +69,4 @@ def test_a_plan_is_shown_and_nothing_evaluated(tmp_path: Path) -> None:
     assert not (tmp_path / "no.run").exists()
     content = json.loads(call("evaluate", tmp_path, "--plan", "--json").stdout)
     assert content["rows"] == 400
-    assert "say which column holds the features" in content["problems"][0]
+    assert "say which features to use" in content["problems"][0]

@@ -98,6 +98,14 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "problem" in str(plan)
 
 
+def test_fields_of_columns_and_one_stream() -> None:
+    frame = pa.table({"obs": [{"x": 1.0, "y": 2.0}] * 3, "reward": [1.0] * 3})
+    plan = table([frame, frame], features="obs.x").plan()
+    assert plan.columns["features"] == ("obs.x",)
+    assert plan.unused == ()
+    assert plan.borders == (1,)
+
+
 def test_what_can_be_read_once_is_not_used_up_by_a_plan() -> None:
     reader = log(10).to_reader()
     with pytest.raises(SettingError, match="a plan would use up the pyarrow RecordBatchReader"):

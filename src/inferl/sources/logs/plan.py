@@ -201,10 +201,9 @@ def make_plan(
                 borders.append(None if before is None or begun is None else len(before & begun))
             files.append(PlannedFile(part.name, part.part.format, rows, exact, part.size))
             before = after
-    used = _roles(columns)
-    names = {name for group in used.values() for name in group}
-    unused = tuple(name for name in log.columns if name not in names)
-    return Plan(log.name, tuple(files), used, unused, tuple(borders), tuple(_notes(columns)), tuple(problems))
+    unused = tuple(name for name in log.columns if name not in columns.to_read(log.columns))
+    roles, notes = _roles(columns), tuple(_notes(columns))
+    return Plan(log.name, tuple(files), roles, unused, tuple(borders), notes, tuple(problems))
 
 
 def _recognised(wanted: Mapping[str, object], available: list[str]) -> Columns:
@@ -222,6 +221,8 @@ def _roles(columns: Columns) -> dict[str, tuple[str, ...]]:
 
 def _left_open(part: OpenPart, columns: Columns) -> set[tuple[int, int]] | None:
     """Return the episodes, by stream and label, that have not ended in the last rows of a part; None: not known."""
+    if not _marks(columns, part.columns):
+        return {(0, 0)}  # it is one stream
     rows = part.tail(_marks(columns, part.columns), EDGE)
     if rows is None:
         return None
