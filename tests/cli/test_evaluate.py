@@ -150,6 +150,22 @@ def test_every_option_reaches_the_library(tmp_path: Path) -> None:
     assert "ratios clipped      2 at 1.5, which biases the estimate" in text
 
 
+def test_sessions_of_users_in_order_of_time(tmp_path: Path) -> None:
+    """A user who comes back after half an hour begins a new session."""
+    minutes = np.array([0, 1, 5, 9, 20, 60, 61, 70])
+    frame = pa.table({
+        "user": [1, 2, 1, 2, 1, 2, 1, 2], "reward": [1.0] * 8, "x": np.arange(8) % 3 * 1.0,
+        "at": (minutes * 60_000_000).astype("datetime64[us]"),
+    })  # fmt: skip
+    parquet.write_table(frame, tmp_path / "log.parquet")
+    options = ["--features", "x", "--episode", "user", "--order", "at", "--episodes-end", "--idle-timeout"]
+    text = evaluate(tmp_path / "log.parquet", *options, "30m", "--estimator", "pdis", "--discount", "1").stdout
+    assert text.startswith("2.0 ["), text  # 8 rewards of 4 sessions
+    assert "mixed in order of time, at most 2 open at once" in text
+    refused = evaluate(tmp_path / "log.parquet", *options, "30", code=2)
+    assert "--idle-timeout is '30'; give a time, such as 90s, 30m or 2h" in " ".join(refused.stderr.split())
+
+
 def test_several_policies_at_once(log: Path) -> None:
     answer = last_line(evaluate(log, *SMALL, "--ratio", "a,b", "--json"))
     assert len(answer["interval"]["estimate"]) == 2

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferl.cli.pace import seconds_of
 from inferl.errors import SettingError
 from inferl.methods.registry import method_named
 
@@ -81,6 +82,10 @@ def make_table(options: Mapping[str, Any]) -> Table:
     for text in map_in(options):
         said["features"] = _imported(text)
     plain = {name: options[name] for name in _PLAIN if name in options}
+    if "idle_timeout" in options:
+        plain["idle_timeout"] = seconds_of(options["idle_timeout"])
+        if plain["idle_timeout"] is None:
+            raise SettingError(f"--idle-timeout is {options['idle_timeout']!r}; give a time, such as 90s, 30m or 2h")
     policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
     policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
     return table(list(options["file"]), **said, policy=policy, **plain)

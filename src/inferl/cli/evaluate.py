@@ -81,6 +81,14 @@ def evaluate(
             rich_help_panel=_PANEL,
         ),
     ] = None,
+    idle_timeout: Annotated[
+        Name,
+        typer.Option(
+            help="A pause after which an episode is over, such as 30m; its label may come back. The order is a time.",
+            rich_help_panel=_PANEL,
+            metavar="TIME",
+        ),
+    ] = None,
     gaps: Annotated[
         bool, typer.Option("--gaps", help="The order column may have gaps.", rich_help_panel=_PANEL)
     ] = False,

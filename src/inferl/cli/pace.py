@@ -12,10 +12,20 @@ from typing import Self
 
 from inferl.errors import SettingError
 
-__all__ = ["Pace", "Task", "Ticker"]
+__all__ = ["Pace", "Task", "Ticker", "seconds_of"]
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 SHARE = 10  # a task waits at least this many times as long as it took
+
+
+def seconds_of(text: str) -> float | None:
+    """Read a time such as 10s, 5m, 1h or 2d; None if it is not one, or not positive.
+
+    >>> seconds_of("30m"), seconds_of("30"), seconds_of("0s")
+    (1800.0, None, None)
+    """
+    timed = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    return float(timed[1]) * UNITS[timed[2]] or None if timed is not None else None
 
 
 @dataclass(frozen=True)
@@ -32,9 +42,9 @@ class Pace:
     @classmethod
     def parsed(cls, text: str) -> Pace:
         """Read a number of transitions, or a time such as 10s, 5m or 1h."""
-        timed = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-        if timed is not None and float(timed[1]) > 0:
-            return cls(seconds=float(timed[1]) * UNITS[timed[2]])
+        seconds = seconds_of(text)
+        if seconds is not None:
+            return cls(seconds=seconds)
         if re.fullmatch(r"\d{1,18}", text.strip()) and int(text) > 0:
             return cls(transitions=int(text))
         raise SettingError(
