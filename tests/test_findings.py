@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -111,7 +112,7 @@ def test_last_rows_that_are_dropped(estimator: str, tmp_path: Path) -> None:
     columns["reward"] = columns["reward"] + 1e-3 * np.random.default_rng(0).normal(size=4000)  # something is left
     path = tmp_path / "log.csv"
     pandas.DataFrame(columns).drop(columns="terminated").to_csv(path, index=False)
-    command = ["evaluate", str(path), "--features", "one,severity", "--ratio", "ratio", "--episode", "patient"]
+    command = ["evaluate", str(path), "--features", "severity", "--ratio", "ratio", "--episode", "patient"]
     command += ["--estimator", estimator, "--discount", "0.999", "--require-width", "1e9"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 1
@@ -161,14 +162,48 @@ def test_wrong_propensities() -> None:
 
 def test_the_default_target_of_a_log_is_the_population() -> None:
     """A7: a one-step log; half of the width comes from the sampling of people."""
-    held = 0
+    held = {"population": 0, "these people": 0}
     for seed in range(200):
         rng = np.random.default_rng([7, seed])
         x = rng.normal(size=500)
-        phi = np.column_stack([np.ones(500), x])
-        data = Transitions(phi, 1 + 2 * x + rng.normal(size=500), phi, 0.0)
-        held += 1.0 in Evaluator(DoublyRobust(2)).update(data).interval()
-    assert 180 <= held <= 199  # 200 draws of 95 %: outside once in 5,000 times
+        frame = pandas.DataFrame({"x": x, "reward": 1 + 2 * x + rng.normal(size=500), "terminated": True})
+        log = inferl.sources.table(frame, features="x", discount=0.9)
+        evaluator = Evaluator(DoublyRobust(2)).update(log)
+        population, observed = (evaluator.interval(log.start(conditional)) for conditional in (False, True))
+        held["population"] += 1.0 in population
+        held["these people"] += 1 + 2 * x.mean() in observed
+        assert observed.width < 0.55 * population.width
+    assert all(180 <= number <= 199 for number in held.values())  # 200 draws of 95 %: outside once in 5,000 times
+    assert str(evaluator.interval()) == str(population)
+    assert population.estimand == "the value of the start distribution"
+    assert observed.estimand == "the value of the observed starts"
+
+
+def test_a_difference_on_one_log_is_refused_or_paired(tmp_path: Path) -> None:
+    """A12: two policies on one log were treated as two logs; the standard error was three times too large."""
+    columns, _ = paid_at_the_end(1000, 6)
+    frame = pandas.DataFrame(columns | {"other": np.where(columns["ratio"] > 1, 1.05, 0.95) * columns["ratio"]})
+    settings: dict[str, Any] = {"features": "severity", "episode": "patient", "discount": 1.0}
+    logs = [inferl.sources.table(frame, ratio=ratio, **settings) for ratio in ("ratio", "other")]
+    apart = [Evaluator(DoublyRobust(2)).update(log) for log in logs]
+    with pytest.raises(SettingError, match=r"both saw one stream.* evaluate both policies at once with Stack"):
+        inferl.difference(apart[0], apart[1])
+    stack = inferl.Stack(DoublyRobust(2), DoublyRobust(2))
+    both = Evaluator(stack).update(inferl.sources.table(frame, ratio=["ratio", "other"], **settings))
+    first, second = stack.named_targets()["value"]
+    paired = both.interval(first - second)
+    assert paired.estimate == pytest.approx(apart[0].estimate() - apart[1].estimate())
+    assert paired.standard_error < 0.3 * apart[0].interval().standard_error
+    runs = []
+    for name in ("ratio", "other"):  # the same log under two names
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        command = ["evaluate", str(tmp_path / f"{name}.csv"), "--features", "severity", "--ratio", name]
+        runs.append(str(tmp_path / f"{name}.run"))
+        result = CliRunner().invoke(app, [*command, "--episode", "patient", "--checkpoint", runs[-1]])
+        assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["compare", *runs])
+    assert result.exit_code == 2
+    assert "both runs read the same log" in result.stderr
 
 
 def test_baselines_say_when_few_episodes_carry_the_weight() -> None:

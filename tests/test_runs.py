@@ -50,7 +50,7 @@ def followed(frame: pa.Table, method: Any = None, target: Any = "start", **optio
     algorithm: Any = inferl.TD(5)
     if not isinstance(options.get("ratio", ""), str):
         algorithm = inferl.Stack(algorithm, algorithm)
-    run = Run(Evaluator(algorithm, method), "evaluate", {"file": f"walk {next(LOGS)}", "ratio": ("a", "b")}, target)
+    run = Run(Evaluator(algorithm, method), "evaluate", {"file": (f"walk {next(LOGS)}",), "ratio": ("a", "b")}, target)
     for chunk in log:
         run.take(chunk, log)
     return run

@@ -205,7 +205,12 @@ def checks_of_data(
 
     `about` is the kind of target (see `Targets`), because a problem of one estimand may not affect another.
     """
-    by_returns = about in ("value", "known start", "gap")  # uses products of ratios, and features after truncations
+    by_returns = about in (
+        "value",
+        "known start",
+        "observed value",
+        "gap",
+    )  # uses products of ratios, and features after truncations
     visits = _visits(algorithm)
     carried = episodes if by_returns and not visits else None
     beyond = episodes.share_of_visits if visits else episodes.share_beyond
@@ -303,7 +308,10 @@ def possible_range(interval: Interval, episodes: EpisodeSummary, about: str) -> 
     """
     name = "range"
     low, high = episodes.possible()
-    if about not in ("value", "known start", "fitted", "observed", "state") or not np.isfinite([low, high]).all():
+    if (
+        about not in ("value", "known start", "observed value", "fitted", "observed", "state")
+        or not np.isfinite([low, high]).all()
+    ):
         return None
     slack = 1e-9 * max(high - low, abs(low), abs(high))
     ends = np.stack([np.atleast_1d(x) for x in (interval.estimate, interval.lower, interval.upper)], axis=1)

@@ -389,13 +389,15 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
 
 
 def _refuse_dependent(one: Run, other: Run) -> None:
-    def share(option: str) -> bool:
-        return option in one.options and one.options[option] == other.options.get(option)
-
-    if one.command == other.command == "evaluate" and share("file") and one.options["file"] != ("-",):
+    """Raise if both runs saw the same data: a file, a seed, or the same outcomes in logs of any name."""
+    files = [set(run.options.get("file", ())) - {"-"} for run in (one, other)]
+    logs = one.command == other.command == "evaluate"
+    same = one.evaluator.n == other.evaluator.n > 0 and one.evaluator.outcomes == other.evaluator.outcomes
+    if logs and (same or files[0] & files[1]):
         raise SettingError(
             "both runs read the same log, so they are not independent; evaluate both policies at once, "
             "with several columns: inferl evaluate --ratio a,b"
         )
-    if one.command == other.command == "rollout" and share("seed"):
+    seeds = [run.options.get("seed") for run in (one, other)]
+    if one.command == other.command == "rollout" and seeds[0] == seeds[1] is not None:
         raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -20,7 +20,9 @@ class Targets(NamedTuple):
 
     rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
     single: bool  # the user asked for one target, not for a list
-    about: str  # "value", "known start", "fitted", "gap", "average", "observed", "state", "features", "parameters"
+    # "value", "known start", "observed value", "fitted", "gap", "average", "observed", "state", "features" or
+    # "parameters"
+    about: str
 
 
 def value_of_starts(limited: bool, undiscounted: bool) -> str:
@@ -43,6 +45,8 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
         if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
             return "the value at the given start state"
         return value
+    if about == "observed value":
+        return value.replace("start distribution", "observed starts").replace("return", "return of the observed starts")
     if about == "known start":
         return f"{value}, whose mean features are known"
     if about == "fitted":
@@ -81,7 +85,12 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
             )
         choices = ", ".join(map(repr, names)) or "none; DoublyRobust has 'value'"
         raise TargetError(f"target is {target!r}; the names that {algorithm} defines are: {choices}")
+    if getattr(target, "conditional", False) and isinstance(algorithm, DoublyRobust) and algorithm.start is None:
+        given = as_targets(np.asarray(target), algorithm, tabular, whole=False)
+        return Targets(given.rows + names["gap"], True, "observed value")
     if hasattr(target, "text") and "value" in names:  # the starts that a source has observed
+        if getattr(target, "conditional", False):
+            raise TargetError(f"{algorithm} has no value of the observed starts; leave conditional out")
         return Targets(names["value"], len(names["value"]) == 1, "value")
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], str):
         if target[0] != "value" or not isinstance(algorithm, DoublyRobust):

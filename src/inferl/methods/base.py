@@ -46,8 +46,9 @@ def covariance_of(standard_error: Floats, correlation: Floats) -> Floats:
 def no_replicas(method: Method) -> str:
     """Explain why two evaluators of one stream cannot be subtracted, and what to do instead."""
     return (
-        f"paired=True subtracts the replicas of two bootstraps, and {type(method).__name__} has none; evaluate both "
-        "policies at once with Stack, and ask it for the target (c, -c)"
+        "both saw one stream, so their errors are correlated: the difference is computed from the replicas of two "
+        f"bootstraps, and {type(method).__name__} has none; evaluate both policies at once with Stack, and ask it for "
+        "the target (c, -c)"
     )
 
 

@@ -154,9 +154,12 @@ class MinariDataset:
         demand(fits, f"the observed starts do not have {self.dimension} features")
         return replace(self, _begin=progress, _now=[])
 
-    def start(self) -> Starts:
-        """Return the observed start distribution, as a target: the mean features of the episode starts read so far."""
-        return self._progress.starts.of(self.start)
+    def start(self, conditional: bool = False) -> Starts:
+        """Return the observed start distribution, as a target: the mean features of the episode starts read so far.
+
+        It stands for the distribution that the starts were drawn from; with `conditional`, for these starts themselves.
+        """
+        return self._progress.starts.of(self.start, conditional)
 
     def describe(self) -> dict[str, str]:
         """Return what a report should say about the dataset."""

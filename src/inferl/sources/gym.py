@@ -208,8 +208,10 @@ class Rollout:
         several = f"{number} x " if (number := getattr(self.env, "num_envs", 1)) > 1 else ""
         return {"environment": f"{several}{name}, {count}"}
 
-    def start(self) -> Starts:
+    def start(self, conditional: bool = False) -> Starts:
         """Return the observed start distribution, as a target: the mean features of the starts handed out so far.
+
+        It stands for the distribution that the starts were drawn from; with `conditional`, for these starts themselves.
 
         Examples
         --------
@@ -220,7 +222,7 @@ class Rollout:
         >>> np.asarray(source.start()).nonzero()[0].tolist()
         [36]
         """
-        return self._taken.starts.of(self.start)
+        return self._taken.starts.of(self.start, conditional)
 
     @property
     def endless(self) -> bool:

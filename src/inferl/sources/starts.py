@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +19,8 @@ __all__ = ["Starts"]
 class Starts:
     """The mean features of the observed episode starts, as a running sum; a target wherever an array is one.
 
-    With plain TD the estimand is conditional on these starts; with `DoublyRobust` it is the value of the distribution
-    that they were drawn from.
+    With `DoublyRobust` the estimand is the value of the distribution that they were drawn from, or, if `conditional`,
+    their own mean value. With plain TD it is their own, by the features alone.
 
     Examples
     --------
@@ -30,6 +30,8 @@ class Starts:
     >>> np.asarray(Starts().updated(np.array([0, 2, 2, 2]), n_states=3))
     array([0.25, 0.  , 0.75])
     """
+
+    conditional: ClassVar[bool] = False
 
     number: int = 0
     total: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or how often each state of a table began
@@ -50,10 +52,14 @@ class Starts:
         # Row by row, so that the sum does not depend on the batches; `sum` adds in pairs.
         return Starts(self.number + len(features), np.add.accumulate(rows, axis=0)[-1].astype(np.float64))
 
-    def of(self, latest: Callable[[], Starts]) -> Starts:
-        """Attach a function that returns the starts observed by now; `Evaluator.until` calls it before each look."""
+    def of(self, latest: Callable[[bool], Starts], conditional: bool = False) -> Starts:
+        """Attach a function that returns the starts observed by now; `Evaluator.until` calls it before each look.
+
+        With `conditional`, the target are these starts themselves, and not the distribution that they were drawn from.
+        """
         asked = replace(self)
-        object.__setattr__(asked, "latest", latest)
+        object.__setattr__(asked, "latest", lambda: latest(conditional))
+        object.__setattr__(asked, "conditional", conditional)
         return asked
 
     @property

@@ -316,9 +316,12 @@ class Table:
         plain: dict[str, Any] = as_plain(self._now[1])
         return plain
 
-    def start(self) -> Starts:
-        """Return the observed start distribution, as a target: the mean features of the episode starts read so far."""
-        return (self._now[0].starts if self._now else Starts()).of(self.start)
+    def start(self, conditional: bool = False) -> Starts:
+        """Return the observed start distribution, as a target: the mean features of the episode starts read so far.
+
+        It stands for the distribution that the starts were drawn from; with `conditional`, for these starts themselves.
+        """
+        return (self._now[0].starts if self._now else Starts()).of(self.start, conditional)
 
     def at(self, **values: Any) -> Any:
         """Return a state, given by the values of its columns, as a target: its features, or its number.
