@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import cache
 
 from inferl.engine.backend import Backend, Draws, Foldable
+from inferl.engine.blas import one_blas_thread
 from inferl.errors import SettingError
 
 __all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "names", "register", "using"]
@@ -94,9 +95,10 @@ def active() -> Backend:
 
 @contextmanager
 def using(backend: Backend, threads: int = 1) -> Iterator[None]:
-    """Activate a backend within a `with` block, for the current thread only."""
+    """Activate a backend within a `with` block, for the current thread only; BLAS has one thread meanwhile."""
     token = _active.set(backend if backend.threads == threads else replace(backend, threads=threads))
     try:
-        yield
+        with one_blas_thread():
+            yield
     finally:
         _active.reset(token)
