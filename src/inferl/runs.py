@@ -34,6 +34,7 @@ from inferl.variance.batch_means import Levels
 __all__ = ["Reading", "Run", "difference"]
 
 FIRST_READING = 100  # transitions
+POLICIES = ("ratio", "target_probability", "target_log_probability", "policy")  # options that name target policies
 SPACING = 1.25  # later readings are taken when the data have grown by this factor
 
 
@@ -187,8 +188,7 @@ class Run:
         algorithm = self.evaluator.algorithm
         if not isinstance(algorithm, Stack):
             return ()
-        columns = ("ratio", "target_probability", "target_log_probability", "policy")
-        given = next((str(self.options[name]) for name in columns if name in self.options), "")
+        given = next((str(self.options[name]) for name in POLICIES if name in self.options), "")
         names = tuple(os.path.basename(name.strip()) for name in given.split(",") if name.strip())
         number = len(algorithm.parts)
         return names if len(set(names)) == number else tuple(f"policy {i + 1}" for i in range(number))

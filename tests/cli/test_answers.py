@@ -133,7 +133,9 @@ def test_the_report_goes_to_a_file(log: Path, tmp_path: Path) -> None:
         (["--output", "answer.txt"], "its name must end in .json or .html"),
         (["--output", "nowhere/answer.json"], "there is no folder nowhere"),
         (["--output", "answer.html", "--estimator", "pdis"], "its name must end in .json"),
-        (["--checkpoint", "."], "it is a folder"),
+        (["--checkpoint", "."], "it is a folder or a device; name a file"),
+        (["--checkpoint", "/dev/null"], "it is a folder or a device; name a file"),
+        (["--estimator", "pdis", "--ratio", "a,b"], "--estimator pdis is for one policy; name one, not a,b"),
         (["--require-difference", "0"], "--require-difference compares target policies, and there is one"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,12 +105,14 @@ def test_the_shell_shows_readings_while_the_pipe_is_open(form: str) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(written(form, frame, first=True))
-        process.stdin.flush()
+        # In a thread: neither side may wait until the other has read what it wrote.
+        writer = threading.Thread(target=process.stdin.write, args=[written(form, frame, first=True)])
+        writer.start()
         n = 0
         while n < 6000 / 1.25 - 2:  # readings are taken when the data have grown by a quarter
             n = json.loads(process.stdout.readline())["interval"]["n"]
         assert process.poll() is None
+        writer.join()
         process.stdin.close()
         final = json.loads(process.stdout.readlines()[-1])
     assert final["interval"]["n"] >= 5999  # the last row has no next one, unless it ends an episode

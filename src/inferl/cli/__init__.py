@@ -18,6 +18,7 @@ from inferl.cli.evaluate import evaluate
 from inferl.cli.report import report
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
+from inferl.cli.wording import in_shell
 from inferl.errors import InferlError
 
 __all__ = ["app", "main"]
@@ -30,7 +31,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except InferlError as error:
-            typer.echo(f"inferl: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"inferl: {in_shell(' '.join(str(error).split()))}", err=True)
             raise typer.Exit(2) from None
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of our output has exited

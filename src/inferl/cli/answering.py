@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from inferl.cli.options import Reply
+from inferl.cli.wording import in_shell
 from inferl.diagnostics import Report
 from inferl.errors import SettingError
 from inferl.interval import Interval
@@ -41,9 +42,8 @@ class Answer:
         report = self.report.to_dict()
         apart = None if self.differences is None else _named(self.differences, self.difference_names)
         interval = _named(self.report.interval, self.names)
-        return {"final": final, "interval": interval, "differences": apart} | {
-            name: report[name] for name in ("checks", "facts")
-        }
+        parts = {"interval": interval, "differences": apart, "checks": report["checks"], "facts": report["facts"]}
+        return {"final": final, **in_shell(parts)}
 
     def __str__(self) -> str:
         return self._text(str(self.report))
@@ -58,7 +58,7 @@ class Answer:
         if self.differences is not None:
             lines += ["each policy minus the first, from the same data"]
             lines += _with_names(str(self.differences), self.difference_names)
-        return "\n".join(lines)
+        return str(in_shell("\n".join(lines)))
 
 
 def _named(interval: Interval, names: tuple[str, ...]) -> dict[str, Any]:
@@ -139,5 +139,5 @@ def _judge(answer: Answer, reply: Reply) -> None:
     if lower is not None and not np.all(np.asarray(interval.lower) >= lower):
         missed.insert(0, f"the lower bound {np.min(interval.lower):.6g} is below {lower:g}")
     if missed:
-        typer.echo(f"gate not met: {'; '.join(missed)}", err=True)
+        typer.echo(in_shell(f"gate not met: {'; '.join(missed)}"), err=True)
         raise typer.Exit(1)

@@ -62,8 +62,8 @@ def asked_kind(kind: str | None, until_width: float | None, until_lower: float |
 
 def check_writable(path: Path | None) -> None:
     """Refuse a path that cannot be written to, before the work is done and not after it."""
-    if path is not None and path.is_dir():
-        raise SettingError(f"cannot write {path}: it is a folder; name a file")
+    if path is not None and path.exists() and not path.is_file():
+        raise SettingError(f"cannot write {path}: it is a folder or a device; name a file")
     if path is not None and not os.access(path.absolute().parent, os.W_OK):
         raise SettingError(f"cannot write {path}: there is no folder {path.parent}, or it cannot be written to")
 

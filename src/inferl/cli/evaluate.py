@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from inferl.cli.config import Config, write_config
 from inferl.cli.options import MOMENTARY, Reply, Settings, SkipBad, expanded
 
 __all__ = ["evaluate"]
@@ -98,6 +99,7 @@ def evaluate(
     ] = False,
     settings: Settings,
     skip_bad: SkipBad = 0,
+    config: Config,
     reply: Reply,
 ) -> None:
     """Evaluate a policy from a log, with error bars.
@@ -115,8 +117,13 @@ def evaluate(
 
     [bold]inferl evaluate log.csv --state s --n-states 50 --behaviour-probability p --policy new.csv[/bold]
 
+    [bold]inferl evaluate --config night.toml --discount 0.9[/bold]
+
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
+    if config.write_config is not None:
+        return write_config(ctx, config.write_config)
+
     from inferl.cli.answering import as_json
     from inferl.cli.building import absolute, make_table, stored, with_paths
     from inferl.cli.following import evaluate_source

@@ -29,7 +29,7 @@ from inferl.diagnostics import Report
 from inferl.errors import InputError, SettingError
 from inferl.interval import check_level
 from inferl.methods.schedule import uninterrupted
-from inferl.runs import Run
+from inferl.runs import POLICIES, Run
 from inferl.sources import Source
 
 __all__ = ["complete", "evaluate_source"]
@@ -51,6 +51,9 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     kind = asked_kind(settings.kind, settings.until_width, settings.until_lower)
     baseline = settings.estimator in BASELINES
     check_reply(reply, 1 if baseline else None, page=not baseline)
+    several = [str(options[name]) for name in POLICIES if "," in str(options.get(name, ""))]
+    if baseline and several:
+        raise SettingError(f"--estimator {settings.estimator} is for one policy; name one, not {several[0]}")
     source = make_source(command, options)
     if baseline:
         return _answer_by_baseline(settings, source, reply)

@@ -23,13 +23,13 @@ _METHOD, _QUESTION, _ANSWER, _GATES, _RUN = (
     "Running",
 )
 
-Discount = Annotated[float, typer.Option(help="gamma, in (0, 1].", rich_help_panel=_METHOD)]
+Discount = Annotated[float, typer.Option(help="gamma, in (0, 1].", rich_help_panel=_QUESTION)]
 TimeLimit = Annotated[
     Literal["ends", "cut"] | None,
     typer.Option(
         help="What a truncation means. ends: the limit is part of the task, and returns count up to it. cut: the value "
         "extends beyond it. Default: ends if the discount is 1, else cut.",
-        rich_help_panel=_METHOD,
+        rich_help_panel=_QUESTION,
     ),
 ]
 AlgorithmName = Annotated[
@@ -37,7 +37,9 @@ AlgorithmName = Annotated[
     typer.Option("--algorithm", help="The equations to solve.", rich_help_panel=_METHOD),
 ]
 Trace = Annotated[float, typer.Option(help="lambda of td and emphatic.", rich_help_panel=_METHOD)]
-Steps = Annotated[int, typer.Option(help="Rewards before the bootstrapped value, for nstep.", rich_help_panel=_METHOD)]
+Steps = Annotated[
+    int, typer.Option(min=1, help="Rewards before the bootstrapped value, for nstep.", rich_help_panel=_METHOD)
+]
 MethodName = Annotated[
     str,
     typer.Option("--method", help=f"How the interval is made: {', '.join(names())}.", rich_help_panel=_METHOD),
@@ -58,6 +60,7 @@ Target = Annotated[
     typer.Option(
         help="The value of what: start (the start distribution), the number of a state, features 0.1,2,..., or, in a "
         "log, values of its columns, ward=icu,hr=80. May be repeated.",
+        metavar="TARGET",
         rich_help_panel=_QUESTION,
     ),
 ]
@@ -123,6 +126,7 @@ Every = Annotated[
     typer.Option(
         help="How often to print a reading (--json) and to save the run (--checkpoint): a time, such as 10s, 5m or 1h, "
         "or a number of transitions.",
+        metavar="TIME|N",
         rich_help_panel=_RUN,
     ),
 ]
@@ -148,6 +152,13 @@ class Settings:
 
     discount: Discount = 0.99
     time_limit: TimeLimit = None
+    estimator: Estimator = "value"
+    target: Target = field(default_factory=lambda: ["start"])
+    start: Start = None
+    level: Level = 0.95
+    kind: Kind = None
+    until_width: UntilWidth = None
+    until_lower: UntilLower = None
     algorithm: AlgorithmName = "td"
     trace: Trace = 0.0
     steps: Steps = 1
@@ -156,19 +167,15 @@ class Settings:
     replicas: Replicas = 200
     clock: Clock = "step"
     seed: Seed = 0
-    estimator: Estimator = "value"
-    target: Target = field(default_factory=lambda: ["start"])
-    start: Start = None
-    level: Level = 0.95
-    kind: Kind = None
-    until_width: UntilWidth = None
-    until_lower: UntilLower = None
     checkpoint: Checkpoint = None
     every: Every = "10s"
 
 
 # Options of one call, or stored in fields of the run: not stored among its options.
-MOMENTARY = (*(f.name for f in fields(Reply)), "checkpoint", "target", "level", "kind", "plan")
+MOMENTARY = (
+    *(f.name for f in fields(Reply)),
+    *("checkpoint", "target", "level", "kind", "plan", "config", "write_config"),
+)
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from inferl.cli.config import Config, write_config
 from inferl.cli.options import MOMENTARY, Reply, Settings, expanded
 
 __all__ = ["rollout"]
@@ -33,6 +34,7 @@ def rollout(
         typer.Option(help="name=value for the environment; may be repeated.", rich_help_panel=_PANEL),
     ] = None,
     settings: Settings,
+    config: Config,
     reply: Reply,
 ) -> None:
     """Let a policy act in a Gymnasium environment, and evaluate it.
@@ -43,6 +45,9 @@ def rollout(
 
     [bold]inferl rollout CartPole-v1 --policy my_model:model --episodes 5000 --until-width 2[/bold]
     """
+    if config.write_config is not None:
+        return write_config(ctx, config.write_config)
+
     from inferl.cli.building import stored
     from inferl.cli.following import evaluate_source
 
