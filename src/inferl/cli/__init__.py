@@ -18,6 +18,7 @@ from inferl.cli.evaluate import evaluate
 from inferl.cli.report import report
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
+from inferl.cli.update import update
 from inferl.cli.wording import in_shell
 from inferl.errors import InferlError
 
@@ -70,7 +71,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, compare, report):
+for _command in (demo, evaluate, rollout, resume, update, compare, report):
     app.command()(_command)
 
 

@@ -19,21 +19,26 @@ from inferl.errors import CheckpointCorruptError, SettingError
 if TYPE_CHECKING:
     from inferl.runs import Run
 
-__all__ = ["check_options", "resume"]
+__all__ = ["Every", "Yes", "before_its_end", "check_options", "go_on", "loaded", "resume"]
+
+Every = Annotated[
+    str | None,
+    typer.Option(
+        help="How often to print a reading and to save, as for inferl evaluate; default: as before.", metavar="TIME|N"
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Run the code named in the run file, without asking.")]
 
 
 @expanded
 def resume(
     run_file: Annotated[Path, typer.Argument(metavar="RUN", help="A run file, written by --checkpoint.")],
     *,
-    every: Annotated[
-        str | None,
-        typer.Option(help="How often to print a reading and to save, as for inferl evaluate; default: as before."),
-    ] = None,
+    every: Every = None,
     skip_bad: Annotated[
         int | None, typer.Option(min=0, help="Skip at most this many bad rows in all; default: as before.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Run the code named in the run file, without asking.")] = False,
+    yes: Yes = False,
     reply: Reply,
 ) -> None:
     """Continue a run where it stopped, bit for bit as if it had not stopped.
@@ -41,25 +46,48 @@ def resume(
     A log is read from the row where the run stopped, if the rows before it
     have not changed; pipe in standard input again from its beginning. An
     environment is played again up to that step. A complete run is reported
-    again, after reading the rows appended to its log, if any.
+    again, after reading the rows appended to its log, if any. For rows in new
+    files, see inferl update.
 
     [bold]inferl resume night.run[/bold]
 
     [bold]inferl resume night.run --skip-bad 10 --require-width 0.05[/bold]
     """
-    from inferl.cli.answering import Answer, check_reply, give
-    from inferl.cli.building import make_source
-    from inferl.cli.following import complete
-    from inferl.runs import Run
     from inferl.sources.logs.inputs import exists
+
+    run = loaded(run_file)
+    if run.before is not None and exists(run.options.get("file", ())):
+        run = before_its_end(run, run_file)
+    changed = {"every": every, "skip_bad": skip_bad}
+    run.options |= {name: value for name, value in changed.items() if value is not None}
+    go_on(run, run_file, yes, reply)
+
+
+def loaded(run_file: Path) -> Run:
+    """Read a run file of a command."""
+    from inferl.runs import Run
 
     run = Run.load(run_file)
     check_options(run, run_file)
-    if run.before is not None and exists(run.options.get("file", ())):
-        run = Run.restored(run.before, run_file)
-        check_options(run, run_file)
-    changed = {"every": every, "skip_bad": skip_bad}
-    run.options |= {name: value for name, value in changed.items() if value is not None}
+    return run
+
+
+def before_its_end(run: Run, run_file: Path) -> Run:
+    """Return the run before the end of its log was taken for the end of its last episodes."""
+    from inferl.runs import Run
+
+    assert run.before is not None
+    run = Run.restored(run.before, run_file)
+    check_options(run, run_file)
+    return run
+
+
+def go_on(run: Run, run_file: Path, yes: bool, reply: Reply) -> None:
+    """Continue a run from its position, unless it is complete, and answer."""
+    from inferl.cli.answering import Answer, check_reply, give
+    from inferl.cli.building import make_source
+    from inferl.cli.following import complete
+
     check_reply(reply, max(len(run.policies), 1))
     if run.complete:
         return give(Answer.of(run, run_file.stem), reply)
