@@ -261,7 +261,7 @@ def test_an_interval_that_failed_a_check_meets_no_gate(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (["--level", "95"], "did you mean 0.95?"),
-        (["--features", "z"], "there is no column 'z' (features)"),
+        (["--features", "z"], "there is no column 'z' (--features)"),
         (["--features", "s + / r"], "a column or a function should stand at character 5"),
         ([*SMALL, "--step-size", "3"], "least squares has no step size"),
         ([*SMALL, "--method", "bootstrap"], "the bootstrap needs --step-size"),

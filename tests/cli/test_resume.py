@@ -219,7 +219,7 @@ def test_features_and_environments_are_code_too(options: dict[str, str], here: P
 def test_options_that_no_command_has_are_refused(options: dict[str, Any], here: Path) -> None:
     result = runner.invoke(app, ["resume", str(saved_rollout(here, **options)), "--yes"])
     assert result.exit_code == 2
-    assert f"has options that inferl rollout does not: {next(iter(options))}" in result.stderr
+    assert f"has options that inferl rollout does not: {next(iter(options))!r}" in result.stderr
 
 
 def test_a_run_of_one_s_own_has_no_command(here: Path) -> None:

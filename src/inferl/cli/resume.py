@@ -109,7 +109,9 @@ def check_options(run: Run, run_file: Path) -> None:
     wrong = [name for name, value in run.options.items() if name not in kinds or not fits(value, kinds[name])]
     wrong += sorted(needed - run.options.keys())
     if wrong:
-        raise CheckpointCorruptError(f"{run_file} has options that inferl {run.command} does not: {', '.join(wrong)}")
+        raise CheckpointCorruptError(
+            f"{run_file} has options that inferl {run.command} does not: {', '.join(map(repr, wrong))}"
+        )
 
 
 def _code(run: Run) -> list[str]:

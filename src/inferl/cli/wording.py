@@ -14,8 +14,8 @@ def in_shell(content: Any) -> Any:
 
     >>> in_shell('count returns up to the limit (time_limit="ends"), name the column (terminated), or give n_states')
     'count returns up to the limit (--time-limit ends), name the column (--terminated), or give --n-states'
-    >>> in_shell(["there is no column 'n_states'", 3])
-    ["there is no column 'n_states'", 3]
+    >>> in_shell(["there is no column 'n_states'", "say it with state=", "TD(3, trace=0.0)", 3])
+    ["there is no column 'n_states'", 'say it with --state', 'TD(3, trace=0.0)', 3]
     """
     if isinstance(content, dict):
         return {name: in_shell(value) for name, value in content.items()}
@@ -38,20 +38,19 @@ def _options() -> dict[str, str]:
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Match name=value and (name); a bare name only where it cannot be an English word. Not in quotes or in paths."""
+    """Match (name), name= and name="value"; a bare name only where it cannot be an English word, quoted or a path."""
     every = "|".join(sorted(_options(), key=len, reverse=True))
     plain = "|".join(sorted((name for name in _options() if "_" in name), key=len, reverse=True))
-    outside = r"(?<![\w'\"./=-])"
-    value = r"(?:\"(?P<quoted>[^\"]*)\"|(?P<value>[\w.]+)|(?=\W|$))"
+    begin, end = r"(?<![\w'\"./=-])", r"(?![\w'\"./=-])"
     return re.compile(
-        rf"{outside}(?P<given>{every})={value}|\((?P<enclosed>{every})\)|{outside}(?P<bare>{plain})(?![\w'\"./=-])"
+        rf"\((?P<enclosed>{every})\)|{begin}(?:(?P<asked>{every})=(?=[\s;,.)]|$)|"
+        rf"(?P<given>{plain})=\"(?P<value>\w+)\"|(?P<bare>{plain}){end})"
     )
 
 
 def _replaced(found: re.Match[str]) -> str:
+    name = next(found[kind] for kind in ("enclosed", "asked", "given", "bare") if found[kind])
+    option = _options()[name]
     if found["enclosed"]:
-        return f"({_options()[found['enclosed']]})"
-    value = found["quoted"] or found["value"]
-    if value in ("True", "None", None):
-        return _options()[found["given"] or found["bare"]] + (" none" if value == "None" else "")
-    return f"{_options()[found['given']]} {value}"
+        return f"({option})"
+    return f"{option} {found['value']}" if found["given"] else option
