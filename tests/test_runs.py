@@ -155,6 +155,8 @@ def test_several_policies_and_their_differences() -> None:
     assert len(both.interval()) == 2
     assert alone[0].differences() is None
     with pytest.raises(SettingError, match="several target policies cannot be compared"):
+        difference(both, followed(walk(400, 2), ratio="w"))
+    with pytest.raises(SettingError, match="both runs read the same log"):  # by its outcomes: the names differ
         difference(both, alone[0])
 
 
