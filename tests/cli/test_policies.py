@@ -93,3 +93,18 @@ def test_a_policy_in_a_file_may_not_change(here: Path, monkeypatch: pytest.Monke
     refused = runner.invoke(app, ["resume", "../a.run"])
     assert refused.exit_code == 2
     assert "probabilities of the target policy are not those of the run" in refused.stderr
+
+
+def test_a_log_without_probabilities(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ["--state", "s", "--n-states", "2", "--discount", "0.5", "--policy", "new.csv", "--fit-behaviour", "C(s)"]
+    log = table(here / "log.csv", state="s", n_states=2, discount=0.5, fit_behaviour="C(s)", policy=LAW)
+    expected = str(inferl.Evaluator(inferl.DoublyRobust(2)).update(log).interval())
+    straight = runner.invoke(app, ["evaluate", "log.csv", *fit, "--checkpoint", "a.run"])
+    assert straight.exit_code == 0, straight.output
+    assert straight.stdout.startswith(expected)
+    assert "fitted to 300 rows by logistic regression of the action on C(s)" in " ".join(straight.stdout.split())
+    again = runner.invoke(app, ["resume", "a.run"])
+    assert again.stdout == straight.stdout
+    pipe = runner.invoke(app, ["evaluate", "-", *fit], input=(here / "log.csv").read_bytes())
+    assert pipe.exit_code == 2
+    assert "standard input: fitting the behaviour policy takes a pass of its own" in pipe.stderr

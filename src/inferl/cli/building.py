@@ -88,7 +88,8 @@ def make_table(options: Mapping[str, Any]) -> Table:
             raise SettingError(f"--idle-timeout is {options['idle_timeout']!r}; give a time, such as 90s, 30m or 2h")
     policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
     policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
-    return table(list(options["file"]), **said, policy=policy, **plain)
+    fit = options.get("fit_behaviour")
+    return table(list(options["file"]), **said, policy=policy, fit_behaviour=fit, **plain)
 
 
 def map_in(options: Mapping[str, Any]) -> list[str]:

@@ -59,6 +59,15 @@ def evaluate(
         Name, _column("Probability of the action under the behaviour policy.", _RATIOS)
     ] = None,
     behaviour_log_probability: Annotated[Name, _column("The same as a logarithm.", _RATIOS)] = None,
+    fit_behaviour: Annotated[
+        Name,
+        typer.Option(
+            help="Estimate these probabilities, in a first pass over the log, from columns: a formula such as "
+            "C(ward)+severity.",
+            rich_help_panel=_RATIOS,
+            metavar="FORMULA",
+        ),
+    ] = None,
     target_probability: Annotated[
         Name, _column("Probability of the action under the target policy; several: a,b.", _RATIOS)
     ] = None,

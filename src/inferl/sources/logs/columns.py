@@ -70,6 +70,7 @@ class Columns:
     target_log_probability: tuple[str, ...] = ()
     ratio: tuple[str, ...] = ()
     policy: tuple[str, ...] = ()  # what the target policies look at, beside the features
+    fit_behaviour: tuple[str, ...] = ()  # what a fitted behaviour policy depends on
 
     def to_read(self, available: Sequence[str]) -> list[str]:
         """All columns to read, each once."""
@@ -85,7 +86,9 @@ class Columns:
         return [(f.name, value) for f in fields(self) if (value := getattr(self, f.name))]
 
 
-def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, policy: bool = False) -> Columns:
+def resolve(
+    wanted: Mapping[str, object], available: Sequence[str], log: str, policy: bool = False, fit: bool = False
+) -> Columns:
     """Turn what the user said about each role into columns of the log.
 
     Parameters
@@ -98,6 +101,8 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
         Its name, for messages.
     policy
         Whether the target policy itself is given, which needs the actions.
+    fit
+        Whether the behaviour policy is to be fitted, which needs them too.
 
     >>> print(resolve({"features": ..., "reward": ...}, ["obs", "rewards", "comment"], "log.csv"))
     features=obs, reward=rewards
@@ -116,7 +121,7 @@ def resolve(wanted: Mapping[str, object], available: Sequence[str], log: str, po
                 raise SettingError(f"{log}: there is no column {name!r} ({role}); {choice(available)}")
             if list(available).count(home) > 1:
                 raise SettingError(f"{log} has more than one column {name!r} ({role}); rename one")
-    _settle_ratios(wanted, columns, policy)
+    _settle_ratios(wanted, columns, policy, fit)
     return Columns(**columns)  # type: ignore[arg-type]  # the names fit the fields, mypy cannot see it
 
 
@@ -151,7 +156,7 @@ def recognised(wanted: Mapping[str, object], available: Sequence[str]) -> dict[s
 
 
 def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
-    many = ("features", "next_features", "target_probability", "target_log_probability", "ratio")
+    many = ("features", "next_features", "target_probability", "target_log_probability", "ratio", "fit_behaviour")
     if value is None or (isinstance(value, str | list) and not value):
         return () if role in many else None
     if isinstance(value, str):
@@ -164,7 +169,7 @@ def _as_names(role: str, value: object) -> str | tuple[str, ...] | None:
 
 
 def _settle_ratios(
-    wanted: Mapping[str, object], columns: dict[str, str | tuple[str, ...] | None], policy: bool
+    wanted: Mapping[str, object], columns: dict[str, str | tuple[str, ...] | None], policy: bool, fit: bool
 ) -> None:
     """Choose one way to compute ratios, and refuse incomplete ones."""
     behaviour = ("behaviour_probability", "behaviour_log_probability")
@@ -172,6 +177,10 @@ def _settle_ratios(
     target = [role for role in ("target_probability", "target_log_probability") if columns.get(role)]
     if policy:
         target.append("policy")
+    if fit:
+        said.append("fit_behaviour")
+        if not columns.get("action"):
+            raise SettingError("fit_behaviour needs the actions; say which column holds them (action)")
     if len(said) > 1 or len(target) > 1:
         raise SettingError(f"both {' and '.join(said if len(said) > 1 else target)} are given; one is enough")
     if columns.get("ratio"):
@@ -181,15 +190,18 @@ def _settle_ratios(
         raise SettingError(
             f"{said[0]} is given, but no target_probability or policy; without both, leave both out (on-policy)"
         )
-    elif target and not any(columns.get(role) for role in behaviour):
-        raise SettingError(f"{target[0]} is given, but no behaviour_probability: ratios need both")
+    elif target and not fit and not any(columns.get(role) for role in behaviour):
+        raise SettingError(
+            f"{target[0]} is given, but no behaviour_probability: ratios need both; if the log does not have it, "
+            "estimate it (fit_behaviour)"
+        )
     keep = (
         said[0] if said else "behaviour_log_probability" if columns.get("behaviour_log_probability") else behaviour[0]
     )
     for role in behaviour:
         if role != keep or not target:
             columns[role] = None
-    if not policy:
+    if not policy and not fit:
         columns["action"] = None  # not needed
 
 

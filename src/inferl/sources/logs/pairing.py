@@ -8,19 +8,21 @@ batches may be cut anywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
 
-from inferl.data.arrays import Bools, Floats, Integers, taken
+from inferl.data.arrays import Bools, Floats, Integers, is_number, short, taken
 from inferl.data.invariants import bounds, demand
+from inferl.errors import SettingError
 from inferl.sources.logs.arrangement import Arranged, arranged
 from inferl.sources.logs.decoding import LogRows, Marks
 from inferl.sources.logs.endings import NO_ROWS, RowCount
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.streams import StreamLabels
 
-__all__ = ["Paired", "Pairing"]
+__all__ = ["Paired", "Pairing", "idle_seconds"]
 
 
 class Paired(NamedTuple):
@@ -173,3 +175,17 @@ def _followed(stream: Integers, segment: Integers, which: Integers, given: Integ
     opens = np.concatenate([[True], segment[1:] != segment[:-1]])
     source = np.maximum.accumulate(np.where(opens | (stream >= 0), np.arange(len(stream)), 0))
     return np.asarray(stream[source])
+
+
+def idle_seconds(timeout: float | timedelta | None) -> float:
+    """Return a pause in seconds, infinite if there is none.
+
+    >>> idle_seconds(timedelta(minutes=30)), idle_seconds(None)
+    (1800.0, inf)
+    """
+    if timeout is None:
+        return np.inf
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not is_number(seconds) or not 0 < seconds < np.inf:
+        raise SettingError(f"idle_timeout is {short(timeout)}; it must be a positive number of seconds, or a timedelta")
+    return float(seconds)

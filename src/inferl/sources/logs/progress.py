@@ -11,8 +11,10 @@ from inferl.errors import CheckpointMismatchError
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.encoding import Learned
 from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
+from inferl.sources.logs.formula import Formula
 from inferl.sources.logs.pairing import Pairing
 from inferl.sources.logs.policies import TargetPolicy
+from inferl.sources.logs.propensities import Propensities
 from inferl.sources.starts import Starts
 
 __all__ = ["KEPT", "Progress"]
@@ -36,6 +38,7 @@ class Progress:
     kept: RowCount = NO_ROWS  # rows that became transitions
     faults: tuple[str, ...] = ()
     policies: str = ""  # digest of the target policies that are tables
+    propensities: Propensities | None = None  # of a behaviour policy that was fitted
     complete: bool = False
 
     def verify(self) -> None:
@@ -49,14 +52,17 @@ class Progress:
         said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
         demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
 
-    def compute_with(self, targets: Sequence[TargetPolicy], log: str) -> None:
-        """Note the target policies; refuse others than those of the rows before, as far as they are data."""
+    def compute_with(self, targets: Sequence[TargetPolicy], formula: Formula | None, log: str) -> None:
+        """Note the policies; refuse others than those of the rows before, as far as they are data."""
         digest = " ".join(target.digest for target in targets)
-        if self.rows and digest != self.policies:
-            raise CheckpointMismatchError(
-                f"{log}: the probabilities of the target policy are not those of the run; restore them, or evaluate "
-                "the log from the beginning"
-            )
+        of_run = None if self.propensities is None else self.propensities.learned.about
+        other = None
+        if of_run != (None if formula is None else str(formula)):
+            other = "formula of the behaviour policy is not that of the run"
+        elif self.rows and digest != self.policies:
+            other = "probabilities of the target policy are not those of the run"
+        if other is not None:
+            raise CheckpointMismatchError(f"{log}: the {other}; restore them, or evaluate the log from the beginning")
         self.policies = digest
 
     def check(self, rows: LogRows, dimension: int, log: str) -> None:
@@ -67,6 +73,13 @@ class Progress:
                 f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one "
                 "from the beginning"
             )
+
+    def another_log(self, log: str, problem: str) -> CheckpointMismatchError:
+        """Return the error that the rows of a log are not those that were read."""
+        return CheckpointMismatchError(
+            f"{log}: rows 1 to {self.rows} {problem}; the log was changed, or is another one: restore it (rows may be "
+            "appended), or evaluate it from the beginning"
+        )
 
 
 def _form(rows: LogRows) -> list[Any]:

@@ -10,7 +10,9 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
+from inferl.sources.logs.formula import Formula
 from inferl.sources.logs.policies import TargetPolicy
+from inferl.sources.logs.propensities import Propensities
 from inferl.sources.logs.values import column_of, numbers
 
 __all__ = ["RatioReader"]
@@ -21,18 +23,22 @@ class RatioReader:
     """Reads ratios, or computes them with the target policies; an invalid probability is noted as a fault."""
 
     policies: tuple[TargetPolicy, ...] = ()
+    formula: Formula | None = None  # of a behaviour policy that was fitted
+    propensities: Propensities | None = None
 
     def __call__(self, batch: Any, columns: Columns, faults: Faults, features: Any) -> Floats:
         """Return ratios (T,), or (T, m) for m target policies."""
         if columns.ratio:
             return _joined([_ratio(batch, column, faults) for column in columns.ratio])
-        if columns.behaviour_probability or columns.behaviour_log_probability:
+        if columns.behaviour_probability or columns.behaviour_log_probability or self.propensities is not None:
             behaviour, logarithmic = self._behaviour(batch, columns, faults)
             targets = self._targets(batch, columns, faults, features)
             return _joined([_quotient(*target, behaviour, logarithmic, faults) for target in targets])
         return np.ones(len(batch))
 
     def _behaviour(self, batch: Any, columns: Columns, faults: Faults) -> tuple[Floats, bool]:
+        if self.propensities is not None and self.formula is not None:
+            return self.propensities.log_probabilities(batch, columns, self.formula, faults), True
         if columns.behaviour_log_probability:
             return _log_probability(batch, columns.behaviour_log_probability, faults, taken=True), True
         assert columns.behaviour_probability is not None

@@ -27,12 +27,13 @@ from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
 from inferl.sources.logs.labelling import Labelling
 from inferl.sources.logs.mixing import is_mixed
-from inferl.sources.logs.pairing import Paired, Pairing
+from inferl.sources.logs.pairing import Paired, Pairing, idle_seconds
 from inferl.sources.logs.parts import Log
 from inferl.sources.logs.pieces import Piece
 from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
 from inferl.sources.logs.progress import KEPT, Progress
+from inferl.sources.logs.propensities import Propensities, behaviour_formula, fit_source
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
 from inferl.sources.logs.states import check_state, encoding_of
@@ -59,6 +60,7 @@ class Table:
     source: Any
     wanted: Mapping[str, object]
     policies: Mapping[str, TargetPolicy]
+    fit_behaviour: str | Sequence[str] | None
     features: Any
     state: Any
     n_states: int | None
@@ -86,10 +88,13 @@ class Table:
         progress = deepcopy(self._begin) or self._fresh()
         if progress.learned is None and self.rereadable and not progress.complete:
             progress.learned = self._first_pass()
+        if self.fit_behaviour is not None and progress.rows == 0:
+            progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
         with open_log(self.source) as log:
             encoding = encoding_of(self.features, self.state, self.n_states, log.columns, log.name)
             columns, targets = self._read_as(log.name, log.columns)
-            progress.compute_with(targets, log.name)
+            formula = behaviour_formula(self.fit_behaviour, log.columns)
+            progress.compute_with(targets, formula, log.name)
             pairing = progress.pairing
             pairing.labelling.named = columns.episode is not None and not self.sessions
             pairing.streams.named = columns.stream is not None
@@ -100,7 +105,7 @@ class Table:
             if progress.complete:
                 return
             digest = Digest(f"{columns}; {encoding.about}")
-            ratios = RatioReader(targets)
+            ratios = RatioReader(targets, formula, progress.propensities)
             for piece, batch, rows, faults in self._decoded(log, encoding, ratios, columns, progress, digest):
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, pairing, columns, Shown(batch, faults.first_row, log.where), allowed)
@@ -172,11 +177,11 @@ class Table:
                 passed.add_to(digest)
                 left -= len(passed)
                 if left == 0 and str(digest) != progress.digest:
-                    raise _another(log.name, progress.rows, "are not the rows that were read before")
+                    raise progress.another_log(log.name, "are not the rows that were read before")
             if len(piece):
                 yield piece
         if left:
-            raise _another(log.name, progress.rows, f"were read before, and now there are {progress.rows - left}")
+            raise progress.another_log(log.name, f"were read before, and now there are {progress.rows - left}")
 
     def _same_columns(self, columns: Columns) -> Callable[[str, list[str]], None]:
         """Return a function that refuses a file which would be read otherwise than the files before it."""
@@ -223,7 +228,9 @@ class Table:
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
         variables = encoding_of(self.features, self.state, self.n_states, available, log).variables
-        columns = resolve({**self.wanted, "features": variables}, available, log, bool(self.policies))
+        formula = behaviour_formula(self.fit_behaviour, available)
+        wanted = {**self.wanted, "features": variables, "fit_behaviour": formula.variables if formula else None}
+        columns = resolve(wanted, available, log, bool(self.policies), formula is not None)
         if columns.next_features and len(columns.next_features) != len(variables):
             raise SettingError(
                 f"next_features names {len(columns.next_features)} columns; give one for each of {', '.join(variables)}"
@@ -362,6 +369,8 @@ class Table:
             facts["rows dropped"] = dropped if self.episodes_end is not None else dropped + remedy
         if self._progress.endings.fact:
             facts["ends"] = self._progress.endings.fact
+        if self.propensities is not None:
+            facts["behaviour policy"] = self.propensities.describe()
         if self.clipped:
             facts["ratios clipped"] = f"{self.clipped} at {self.clip:g}, which biases the estimate"
         if self.skipped:
@@ -369,11 +378,12 @@ class Table:
         return facts
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the check of the rows that were dropped at the ends of episodes."""
+        """Return the checks of rows that were dropped at the ends of episodes, and of a fitted behaviour policy."""
         if not self._now:
             return ()
         now = self._progress
-        return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number)
+        fit = () if now.propensities is None else (now.propensities.check(),)
+        return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number) + fit
 
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""
@@ -405,6 +415,11 @@ class Table:
         return self._progress.rows
 
     @property
+    def propensities(self) -> Propensities | None:
+        """The behaviour policy, if it was fitted to the log."""
+        return self._progress.propensities
+
+    @property
     def clipped(self) -> int:
         """Number of ratios that were clipped."""
         return self._progress.clipped
@@ -423,22 +438,6 @@ class Table:
     def episodic(self) -> bool:
         """Whether a column of the log shows where episodes begin or end."""
         return self._progress.endings.episodic
-
-
-def _another(log: str, rows: int, problem: str) -> CheckpointMismatchError:
-    return CheckpointMismatchError(
-        f"{log}: rows 1 to {rows} {problem}; the log was changed, or is another one: restore it (rows may be "
-        "appended), or evaluate it from the beginning"
-    )
-
-
-def _seconds(timeout: float | timedelta | None) -> float:
-    if timeout is None:
-        return np.inf
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not is_number(seconds) or not 0 < seconds < np.inf:
-        raise SettingError(f"idle_timeout is {short(timeout)}; it must be a positive number of seconds, or a timedelta")
-    return float(seconds)
 
 
 def table(
@@ -461,6 +460,7 @@ def table(
     behaviour_log_probability: Column = ...,
     target_log_probability: str | Sequence[str] | None = None,
     policy: Any = None,
+    fit_behaviour: str | Sequence[str] | None = None,
     ratio: str | Sequence[str] | None = None,
     clip: float | None = None,
     episodes_end: bool | None = None,
@@ -510,18 +510,20 @@ def table(
         gamma, in (0, 1].
     behaviour_probability, behaviour_log_probability
         Probability of the logged action under the behaviour policy.
+    fit_behaviour
+        If the log has no such column: a formula, ``"C(ward) + severity"``, of the columns given which the probabilities
+        are estimated, by multinomial logistic regression in a first pass, cross-fitted by episode. Actions are whole
+        numbers or text.
     target_probability, target_log_probability
         The same under the target policy; several columns for several policies.
     policy
         Instead of such columns, the target policy itself, or a dict of several by name:
 
-        - one of `inferl.policies`, which sees the features (`inferl.policies.Logits` for a torch module);
-        - a classifier of scikit-learn (``predict_proba``); one that was fitted on a data frame sees the same columns of
-          the log, others the features;
-        - an array (states, actions) of probabilities, for features that are states (`n_states`);
-        - a data frame or the path of a file: rows state, action, probability; or one row a state, and a column for
-          each action. The probabilities depend on the columns that are named as in the log, or on the ``state``;
-        - a function from features and actions, one row for each step, to the probabilities of these actions.
+        - one of `inferl.policies`, such as ``Logits(module)``, or a classifier with ``predict_proba``;
+        - a function from features and actions, one row for each step, to the probabilities of these actions;
+        - an array (states, actions) of probabilities;
+        - a data frame or a file: rows state, action, probability, or one row a state and a column for each action. The
+          probabilities depend on the columns that are named as in the log.
 
         Rows of probabilities must add up to 1.
     ratio
@@ -584,5 +586,8 @@ def table(
         "target_log_probability": target_log_probability,
         "ratio": ratio,
     }
-    flags = episodes_end, _seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
-    return Table(source, wanted, as_targets(policy), features, state, n_states, discount, clip, *flags, skip_bad, batch)
+    flags = episodes_end, idle_seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
+    policies = as_targets(policy)
+    return Table(
+        source, wanted, policies, fit_behaviour, features, state, n_states, discount, clip, *flags, skip_bad, batch
+    )
