@@ -179,6 +179,16 @@ def test_the_default_target_of_a_log_is_the_population() -> None:
     assert observed.estimand == "the value of the observed starts"
 
 
+def test_files_that_cut_an_episode(tmp_path: Path) -> None:
+    """A11: read one by one, 50 files lost 49 transitions and had 49 starts too many."""
+    frame = pandas.DataFrame({"x": np.arange(500) / 500, "reward": 1.0, "e": 0})
+    for n in range(50):
+        frame[10 * n : 10 * (n + 1)].to_csv(tmp_path / f"{n}.csv", index=False)
+    log = inferl.sources.table(tmp_path, features="x", episode="e")
+    assert sum(map(len, log)) == 499
+    assert (log.dropped, log.start().text) == (1, "the 1 observed starts")
+
+
 def test_a_difference_on_one_log_is_refused_or_paired(tmp_path: Path) -> None:
     """A12: two policies on one log were treated as two logs; the standard error was three times too large."""
     columns, _ = paid_at_the_end(1000, 6)

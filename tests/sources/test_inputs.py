@@ -197,16 +197,6 @@ def test_compressed_as_a_whole_or_packed(tmp_path: Path) -> None:
         list(table(archive, **ROLES))
 
 
-def test_an_episode_goes_on_in_the_next_file(tmp_path: Path) -> None:
-    """Read one by one, fifty files lose 49 transitions and have 49 starts too many."""
-    frame = pa.table({"x": np.arange(500) / 500, "reward": [1.0] * 500, "e": [0] * 500})
-    for n in range(50):
-        write(frame.slice(10 * n, 10), tmp_path / f"{n}.csv")
-    source = table(tmp_path, features=["x"], episode="e")
-    assert len(joined(source)) == 499
-    assert (source.dropped, source.start().text) == (1, "the 1 observed starts")
-
-
 def test_columns_of_partitions(tmp_path: Path) -> None:
     shifts = ("2", "9", "10", "100")
     roles: dict[str, Any] = {"features": ["s", "shift"], "episode": "e", "ratio": ["a", "b"]}
