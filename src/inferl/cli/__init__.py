@@ -15,6 +15,7 @@ import inferl
 from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
+from inferl.cli.mean import mean
 from inferl.cli.report import report
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
@@ -71,7 +72,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, rollout, resume, update, compare, report):
+for _command in (demo, evaluate, mean, rollout, resume, update, compare, report):
     app.command()(_command)
 
 
