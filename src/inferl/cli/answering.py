@@ -75,7 +75,7 @@ def check_reply(reply: Reply, policies: int | None, page: bool = True) -> None:
     """Refuse, before the work is done and not after it, what cannot be written or decided; None: not known yet."""
     from inferl.cli.building import check_writable
 
-    if reply.require_difference is not None and policies == 1:
+    if reply.least_difference is not None and policies == 1:
         raise SettingError("--require-difference compares target policies, and there is one; name several: --ratio a,b")
     if reply.output is None:
         return
@@ -126,7 +126,7 @@ def _finite(content: Any) -> Any:
 def _judge(answer: Answer, reply: Reply) -> None:
     """Exit with code 1, and say why, if a gate is not met; an interval with a failed check meets none."""
     interval, apart = answer.report.interval, answer.differences
-    lower, upper, width, least = reply.require_lower, reply.require_upper, reply.require_width, reply.require_difference
+    lower, upper, width, least = reply.require_lower, reply.require_upper, reply.require_width, reply.least_difference
     if lower is upper is width is least is None:
         return
     missed = [f"a check failed, {note}" for note in interval.notes]

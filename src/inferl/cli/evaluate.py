@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from inferl.cli.config import Config, write_config
-from inferl.cli.options import MOMENTARY, Reply, Settings, SkipBad, expanded
+from inferl.cli.options import MOMENTARY, PolicyReply, Settings, SkipBad, expanded
 
 __all__ = ["evaluate"]
 
@@ -109,7 +109,7 @@ def evaluate(
     settings: Settings,
     skip_bad: SkipBad = 0,
     config: Config,
-    reply: Reply,
+    reply: PolicyReply,
 ) -> None:
     """Evaluate a policy from a log, with error bars.
 

@@ -13,7 +13,7 @@ import typer
 
 from inferl.methods.registry import names
 
-__all__ = ["MOMENTARY", "Level", "Reply", "Settings", "SkipBad", "expanded"]
+__all__ = ["MOMENTARY", "Checkpoint", "Every", "Level", "PolicyReply", "Reply", "Settings", "SkipBad", "expanded"]
 
 _METHOD, _QUESTION, _ANSWER, _GATES, _RUN = (
     "Method",
@@ -143,7 +143,23 @@ class Reply:
     require_lower: RequireLower = None
     require_upper: RequireUpper = None
     require_width: RequireWidth = None
+
+    @property
+    def least_difference(self) -> float | None:
+        """Gate for the differences between policies, where a command may have several."""
+        return None
+
+
+@dataclass(frozen=True)
+class PolicyReply(Reply):
+    """The same where there may be several target policies."""
+
     require_difference: RequireDifference = None
+
+    @property
+    def least_difference(self) -> float | None:
+        """The option."""
+        return self.require_difference
 
 
 @dataclass(frozen=True)
@@ -173,7 +189,7 @@ class Settings:
 
 # Options of one call, or stored in fields of the run: not stored among its options.
 MOMENTARY = (
-    *(f.name for f in fields(Reply)),
+    *(f.name for f in fields(PolicyReply)),
     *("checkpoint", "target", "level", "kind", "plan", "config", "write_config"),
 )
 
@@ -185,7 +201,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     ... def command(file: str, *, settings: Settings, skip_bad: int = 0, reply: Reply) -> None:
     ...     print(file, settings.discount, settings.every, skip_bad, reply.quiet)
     >>> list(inspect.signature(command).parameters)[:3], list(inspect.signature(command).parameters)[-1:]
-    (['file', 'discount', 'time_limit'], ['require_difference'])
+    (['file', 'discount', 'time_limit'], ['require_width'])
     >>> command(file="log.csv", discount=0.9, quiet=True)
     log.csv 0.9 10s 0 True
     """

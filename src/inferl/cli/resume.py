@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_type_hints
 import typer
 
 from inferl.cli.evaluate import evaluate
-from inferl.cli.options import MOMENTARY, Reply, expanded
+from inferl.cli.options import MOMENTARY, PolicyReply, expanded
 from inferl.cli.rollout import rollout
 from inferl.errors import CheckpointCorruptError, SettingError
 
@@ -39,7 +39,7 @@ def resume(
         int | None, typer.Option(min=0, help="Skip at most this many bad rows in all; default: as before.")
     ] = None,
     yes: Yes = False,
-    reply: Reply,
+    reply: PolicyReply,
 ) -> None:
     """Continue a run where it stopped, bit for bit as if it had not stopped.
 
@@ -82,7 +82,7 @@ def before_its_end(run: Run, run_file: Path) -> Run:
     return run
 
 
-def go_on(run: Run, run_file: Path, yes: bool, reply: Reply) -> None:
+def go_on(run: Run, run_file: Path, yes: bool, reply: PolicyReply) -> None:
     """Continue a run from its position, unless it is complete, and answer."""
     from inferl.cli.answering import Answer, check_reply, give
     from inferl.cli.building import make_source

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inferl.cli.options import Reply, expanded
+from inferl.cli.options import PolicyReply, expanded
 from inferl.cli.resume import Every, Yes, before_its_end, go_on, loaded
 from inferl.errors import SettingError
 
@@ -23,7 +23,7 @@ def update(
     *,
     every: Every = None,
     yes: Yes = False,
-    reply: Reply,
+    reply: PolicyReply,
 ) -> None:
     """Continue a run with new files, bit for bit as if they had been there at once.
 
