@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from logs import FORMATS, joined, same
 
 import inferl
@@ -84,6 +88,54 @@ def test_the_name_of_a_column_is_this_column() -> None:
     log = pa.table({"x - 1": [1.0, 2.0], "next.obs": [[5.0], [6.0]], "reward": [0.0, 0.0]})
     assert joined(table(log, features="x - 1")).features.tolist() == [[1.0, 1.0]]
     assert joined(table(log, features=["x - 1", "next.obs"])).features.tolist() == [[1.0, 1.0, 5.0]]
+
+
+# Ages.
+
+
+@given(
+    owners=st.lists(st.integers(0, 3), min_size=2, max_size=24),
+    batch=st.integers(1, 30),
+    stop=st.integers(0, 5),
+    bad=st.sets(st.integers(0, 23), max_size=3),
+)
+def test_ages_count_from_the_first_row_of_an_episode(owners: list[int], batch: int, stop: int, bad: set[int]) -> None:
+    """Whatever the order of the rows, the batches, where a run is resumed, and which rows are skipped."""
+    n = len(owners)
+    frame = pandas.DataFrame({"e": owners, "x": np.arange(n) * 1.0, "t": np.cumsum(np.arange(n) % 3 + 1)})
+    frame["age"] = frame.t - frame.groupby("e").t.transform("first")
+    frame["at"] = pandas.Timestamp("2024-05-01 22:00") + pandas.to_timedelta(frame.t, "min")
+    frame["reward"] = [np.nan if i in bad else 0.0 for i in range(n)]
+    roles: dict[str, Any] = {"features": "x + age(t) + x:age(at) + age - 1", "episode": "e", "skip_bad": 3}
+    source = table(frame, **roles, batch=batch)
+    chunks = list(islice(source, stop))
+    if len(chunks) == stop and stop:
+        chunks += list(table(frame, **roles).resume(source.position))
+    else:
+        chunks = list(table(frame, **roles, batch=batch))
+    for chunk in chunks:
+        for x, age, expected, product in (*chunk.features, *chunk.next_features):
+            assert age == expected
+            assert product == pytest.approx(x * expected / 60, abs=1e-8)
+
+
+def test_ages_in_every_format(tmp_path: Path) -> None:
+    columns = {"e": [1, 1, 1, 2, 2], "at": [f"2024-05-01 0{i}:30:00" for i in range(5)], "reward": [0.0] * 5}
+    for form, write in FORMATS.items():
+        source = table(write(pa.table(columns), tmp_path / form.replace(" ", "-")), features="age(at)", episode="e")
+        assert joined(source).features.tolist() == [[1, 0], [1, 1], [1, 0]]
+        assert np.asarray(source.start()).tolist() == [1, 0]
+    source = table(pa.table(columns), features="hour(at):age(at) + age(at)", episode="e")
+    list(source)
+    at = source.at(**{"at": "2024-05-01 06:00:00", "age(at)": 2})
+    assert np.allclose(at, [1, 2, 2, 0])
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"next_features": "at"}, "leave next_features out"),
+        ({"policy": lambda x, a: a, "behaviour_probability": "p", "action": "e"}, "columns of its own"),
+    ]
+    for options, words in refused:
+        with pytest.raises(SettingError, match=words):
+            list(table(pa.table(columns | {"p": [0.5] * 5}), features="age(at)", episode="e", **options))
 
 
 # Unseen levels.

@@ -49,11 +49,14 @@ class LogRows(Rows):
     rewards: Floats  # (T,)
     ratios: Floats  # (T,) or (T, m)
     limited: Bools  # (T,) ended by a time limit that is part of the task
+    clock: Floats  # (T, a) times whose ages are features; once admitted, the times when the episode began
     marks: Marks
 
     def verify(self) -> None:
         """Check the shapes of rows that come from a file."""
-        sizes = shapes(self, {"rewards": "T", "limited": "T", **{f"marks.{f.name}": "T" for f in fields(Marks)}})
+        sizes = shapes(
+            self, {"rewards": "T", "limited": "T", "clock": "T a", **{f"marks.{f.name}": "T" for f in fields(Marks)}}
+        )
         for name in ("features", "next_features", "ratios"):
             column = getattr(self, name)
             fits = column is None or (column.ndim in (1, 2) and len(column) == sizes["T"])
@@ -65,7 +68,7 @@ class LogRows(Rows):
         """Return some of the rows, with these marks."""
         after = None if self.next_features is None else taken(self.next_features, rows)
         columns = taken(self.features, rows), after, self.rewards[rows], taken(self.ratios, rows), self.limited[rows]
-        return LogRows(*columns, marks)
+        return LogRows(*columns, self.clock[rows], marks)
 
 
 # From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).
@@ -94,7 +97,7 @@ class Decoder:
             faults.note_one(place, "", value, problem, skip=single)
         episode, labelled = _labels(batch, columns.episode, faults, single)
         group, grouped = _labels(batch, columns.stream, faults, single)
-        features, seen = self.encoder.encode(batch, columns.features, faults, np.ones(n, np.bool_))
+        features, seen, clock = self.encoder.encode(batch, columns.features, faults, np.ones(n, np.bool_))
         terminated, truncated = (_flags(batch, name, faults) for name in (columns.terminated, columns.truncated))
         ended = terminated | truncated
         if columns.terminated in ENDED:
@@ -129,7 +132,8 @@ class Decoder:
             segment=unknown,
             stream=unknown,
         )
-        rows = LogRows(features, after, rewards, ratios, limited, marks)
+        clock = np.zeros((n, 0)) if clock is None else clock
+        rows = LogRows(features, after, rewards, ratios, limited, clock, marks)
         return rows, faults
 
     def _order(self, batch: Any, faults: Faults) -> tuple[Floats, Bools]:

@@ -15,10 +15,11 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.errors import SettingError, TargetError
+from inferl.sources.logs.ages import AgeColumns, clock_of, multiply
 from inferl.sources.logs.design import Coded, coded_terms
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.formula import Factor, Formula
-from inferl.sources.logs.values import categories, column_of, kind_of, naming, numbers, times, vectors
+from inferl.sources.logs.values import categories, column_of, kind_of, moments, naming, numbers, times, vectors
 
 __all__ = [
     "Encoded",
@@ -63,6 +64,7 @@ class Encoded(NamedTuple):
 
     features: Any  # (T, d), or (T,) states of a table
     seen: Any  # what a policy sees: the features without their intercept, or the state before a map was applied
+    clock: Floats | None = None  # (T, a): times whose ages are still to be multiplied with features
 
 
 class Encoder(Protocol):
@@ -76,6 +78,21 @@ class Encoder(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each feature, or for each state of a table."""
+        ...
+
+    @property
+    def age_columns(self) -> AgeColumns:
+        """Features that are still to be multiplied by ages."""
+        ...
+
+    @property
+    def ages(self) -> dict[str, str]:
+        """For each age, the column of its times."""
+        ...
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What a target has to say: values of columns, and ages."""
         ...
 
     @property
@@ -95,18 +112,21 @@ def encoded_state(encoder: Encoder, values: Mapping[str, Any]) -> Any:
     """Return the features, or the number, of the state with these values of the columns."""
     import pyarrow as pa
 
-    wanted = encoder.variables
+    ages, wanted = encoder.ages, encoder.asked
     if set(values) != set(wanted):
         given = ", ".join(values) or "nothing"
         raise TargetError(f"a state has a value of each of {', '.join(wanted)}; given is {given}")
     try:
-        row = pa.table({name: pa.array([np.asarray(values[name]).tolist()]) for name in wanted})
+        read = {name: pa.array([np.asarray(values[name]).tolist()]) for name in wanted}
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TargetError(f"a value of the state cannot be read: {error}") from None
+    row = pa.table({ages[age]: read[age] for age in ages} | {name: read[name] for name in read if name not in ages})
     faults = Faults(1, 1)
-    features = encoder.encode(row, wanted, faults, np.ones(1, np.bool_)).features
+    features = encoder.encode(row, encoder.variables, faults, np.ones(1, np.bool_)).features
     for fault in faults.found.values():
         raise TargetError(f"{fault.column} = {fault.value} {fault.problem}")
+    if ages:
+        multiply(features, np.stack([finite(age, read[age], faults) for age in ages], axis=1), encoder.age_columns)
     return int(features[0]) if features.ndim == 1 else features[0]
 
 
@@ -121,6 +141,11 @@ class Encoding(Protocol):
     @property
     def about(self) -> str:
         """A text that identifies the encoding."""
+        ...
+
+    @property
+    def ages(self) -> dict[str, str]:
+        """For each age, the column of its times."""
         ...
 
     def learn(self, batches: Iterable[Any], columns: Sequence[Sequence[str]], again: bool) -> Learned:
@@ -150,6 +175,11 @@ class FormulaEncoding:
     def about(self) -> str:
         """The formula."""
         return str(self.formula)
+
+    @property
+    def ages(self) -> dict[str, str]:
+        """For each age, the column of its times."""
+        return {str(factor): factor.variable for factor in self.formula.factors if factor.function == "age"}
 
     def learn(self, batches: Iterable[Any], columns: Sequence[Sequence[str]], again: bool) -> Learned:
         """Learn which columns are categories or lists, and the levels of categories."""
@@ -215,13 +245,32 @@ class FormulaEncoder:
         if not self.names:
             raise SettingError(f"the formula {str(self.formula)!r} gives no feature; add a column to it, or 1")
 
+        ages, columns, stop = [*self.ages], [], 0
+        for term in self.terms:
+            start, stop = stop, stop + len(self._names(term))
+            which = tuple(ages.index(str(factor)) for factor, _ in term if factor.function == "age")
+            columns += [(slice(start, stop), which)] if which else []
+        object.__setattr__(self, "age_columns", tuple(columns))
+
+    terms: tuple[Coded, ...] = field(init=False)
+    names: tuple[str, ...] = field(init=False)
+    age_columns: AgeColumns = field(init=False)
+
     @property
     def variables(self) -> tuple[str, ...]:
         """The columns."""
         return self.formula.variables
 
-    terms: tuple[Coded, ...] = field(init=False)
-    names: tuple[str, ...] = field(init=False)
+    @property
+    def ages(self) -> dict[str, str]:
+        """For each age, the column of its times."""
+        return FormulaEncoding(self.formula).ages
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What a target has to say: values of columns, and ages."""
+        factors = self.formula.factors
+        return tuple(dict.fromkeys(str(f) if f.function == "age" else f.variable for f in factors))
 
     @property
     def dimension(self) -> int:
@@ -268,7 +317,9 @@ class FormulaEncoder:
                 wrong = needed & ~faults.bad & ~np.isfinite(out[:, start:stop]).all(axis=1)
                 column = names[term[0][0].variable]
                 faults.note(wrong, column, column_of(batch, column), f"makes {_written(term)} too large", RESCALE)
-        return Encoded(out, out[:, 1:] if self.terms[0] == () else out)
+        clock = [read[factor] for factor in self.formula.factors if factor.function == "age"]
+        seen = out[:, 1:] if self.terms[0] == () else out
+        return Encoded(out, seen, np.stack(clock, axis=1) if clock else None)
 
     def _read(self, factor: Factor, column: str, values: Any, faults: Faults, needed: Bools) -> Any:
         """Return the levels (T,) of a category, or the numbers (T, k) of another factor."""
@@ -278,6 +329,10 @@ class FormulaEncoder:
             return codes if self._is_category(factor) else codes[:, None]
         if name in self.learned.sizes:
             return lists(column, values, self.learned.sizes[name], faults, needed)
+        if factor.function == "age":
+            clock = clock_of(values)
+            faults.note(np.isnan(clock) & needed, column, values, "is no time")
+            return clock
         if factor.function == "hour":
             return _time_of_day(column, values, faults, needed)
         read = finite(column, values, faults, needed)
@@ -293,7 +348,8 @@ class FormulaEncoder:
         return read[:, None]
 
     def _fill(self, out: Floats, term: Coded, read: dict[Factor, Any]) -> None:
-        """Write the columns of a term."""
+        """Write the columns of a term, apart from its ages."""
+        term = tuple((factor, full) for factor, full in term if factor.function != "age")
         if len(term) == 1 and read[term[0][0]].ndim == 1:
             codes, first = read[term[0][0]], 0 if term[0][1] else 1
             out[:] = 0
@@ -392,9 +448,7 @@ def finite(column: str, values: Any, faults: Faults, needed: Bools | None = None
 
 def _time_of_day(column: str, values: Any, faults: Faults, needed: Bools) -> Floats:
     """Return sine and cosine of the time of day, in UTC if the times have a zone."""
-    clock = times(values)
-    if clock is None:
-        clock = np.full(len(values), np.nan)
+    clock = moments(values)
     faults.note(np.isnan(clock) & needed, column, values, "is no time")
     angle = 2 * np.pi * (clock % 86_400e6) / 86_400e6
     return np.stack([np.sin(angle), np.cos(angle)], axis=1)

@@ -59,7 +59,7 @@ class Pairing:
         demand(bool(in_order.all()), "the rows that wait are not sorted")
         demand(not (again[1:] & again[:-1]).any(), "more than two rows of a group wait")
         if not self.streams.named:
-            held = marks.stream[(marks.stream >= 0) & ~np.concatenate([again, [False]])]
+            held = marks.stream[(marks.stream >= 0) & ~marks.bad & ~np.concatenate([again, [False]])]
             every = np.sort(np.concatenate([held, self.streams.free]))
             fits = len(every) == self.streams.given and bool((every == np.arange(len(every))).all())
             demand(fits, "the streams of the rows that wait are not those that were given")

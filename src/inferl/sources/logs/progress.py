@@ -84,5 +84,5 @@ class Progress:
 
 def _form(rows: LogRows) -> list[Any]:
     """Return type and width of the columns that differ between logs."""
-    columns = (rows.features, rows.next_features, rows.ratios)
+    columns = (rows.features, rows.next_features, rows.ratios, rows.clock)
     return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]

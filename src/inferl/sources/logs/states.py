@@ -13,7 +13,8 @@ from inferl.data.invariants import demand
 from inferl.errors import SettingError
 from inferl.features import Features, OneHot
 from inferl.features.one_hot import as_features
-from inferl.sources.logs.columns import choice, recognised
+from inferl.sources.logs.ages import AgeColumns
+from inferl.sources.logs.columns import Columns, choice, recognised
 from inferl.sources.logs.encoding import (
     Encoded,
     Encoding,
@@ -29,11 +30,24 @@ from inferl.sources.logs.faults import Faults
 from inferl.sources.logs.formula import formula_of
 from inferl.sources.logs.values import categories, column_of, integers, naming
 
-__all__ = ["MappedStates", "NumberedStates", "StateTable", "check_state", "encoding_of"]
+__all__ = ["MappedStates", "NumberedStates", "StateTable", "check_next", "check_state", "encoding_of"]
+
+
+class _Ageless:
+    """What all encodings of states share: their features do not depend on ages."""
+
+    ages: dict[str, str] = {}  # noqa: RUF012 (never changed)
+    age_columns: AgeColumns = ()
+    variables: tuple[str, ...]
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What a target has to say."""
+        return self.variables
 
 
 @dataclass(frozen=True)
-class NumberedStates:
+class NumberedStates(_Ageless):
     """A column of the numbers 0, 1, ... of states; nothing is learned."""
 
     variables: tuple[str, ...]
@@ -74,7 +88,7 @@ class NumberedStates:
 
 
 @dataclass(frozen=True)
-class StateTable:
+class StateTable(_Ageless):
     """The distinct values of some columns, of any type, are the states of a table."""
 
     variables: tuple[str, ...]
@@ -136,7 +150,7 @@ def _numbered(batch: Any, column: str, known: dict[str, int]) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class StateTableEncoder:
+class StateTableEncoder(_Ageless):
     """The number of the state of each row."""
 
     variables: tuple[str, ...]
@@ -179,7 +193,7 @@ class StateTableEncoder:
 
 
 @dataclass(frozen=True, eq=False)
-class MappedStates:
+class MappedStates(_Ageless):
     """A feature map of columns of numbers, or of one column of lists."""
 
     variables: tuple[str, ...]
@@ -209,7 +223,7 @@ class MappedStates:
 
 
 @dataclass(frozen=True, eq=False)
-class MappedStatesEncoder:
+class MappedStatesEncoder(_Ageless):
     """The features of a map."""
 
     variables: tuple[str, ...]
@@ -287,3 +301,14 @@ def check_state(features: Any, state: Any, n_states: int | None) -> None:
     as_features(features)
     if n_states is not None:
         raise SettingError("n_states is for a table of states; with a map as features, leave it out")
+
+
+def check_next(encoding: Encoding, columns: Columns, asked: bool) -> None:
+    """Refuse next states that do not fit the features; `asked`: a policy is asked about the features."""
+    given, wanted = columns.next_features, encoding.variables
+    if given and len(given) != len(wanted):
+        raise SettingError(f"next_features names {len(given)} columns; give one for each of {', '.join(wanted)}")
+    if encoding.ages and given:
+        raise SettingError("age() counts from row to row of an episode; leave next_features out (None)")
+    if encoding.ages and asked:
+        raise SettingError("age() is not known yet where the policy is asked; give the policy columns of its own")

@@ -18,6 +18,7 @@ from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
+from inferl.sources.logs.ages import aged
 from inferl.sources.logs.columns import Column, Columns, home_of, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
@@ -36,7 +37,7 @@ from inferl.sources.logs.progress import KEPT, Progress
 from inferl.sources.logs.propensities import Propensities, behaviour_formula, fit_source
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
-from inferl.sources.logs.states import check_state, encoding_of
+from inferl.sources.logs.states import check_next, check_state, encoding_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
@@ -109,7 +110,9 @@ class Table:
             for piece, batch, rows, faults in self._decoded(log, encoding, ratios, columns, progress, digest):
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, pairing, columns, Shown(batch, faults.first_row, log.where), allowed)
-                paired = None if admitted.rows is None else pairing.take(admitted.rows)
+                paired = None
+                if admitted.rows is not None:
+                    paired = pairing.take(aged(admitted.rows, self._encoder_read.age_columns))
                 read = piece if admitted.fatal is None else piece[: admitted.fatal.row - faults.first_row]
                 read.add_to(digest)
                 progress.rows += len(read)
@@ -227,14 +230,12 @@ class Table:
         return self._fitted[0]
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
-        variables = encoding_of(self.features, self.state, self.n_states, available, log).variables
+        encoding = encoding_of(self.features, self.state, self.n_states, available, log)
         formula = behaviour_formula(self.fit_behaviour, available)
-        wanted = {**self.wanted, "features": variables, "fit_behaviour": formula.variables if formula else None}
+        fitted = formula.variables if formula else None
+        wanted = {**self.wanted, "features": encoding.variables, "fit_behaviour": fitted}
         columns = resolve(wanted, available, log, bool(self.policies), formula is not None)
-        if columns.next_features and len(columns.next_features) != len(variables):
-            raise SettingError(
-                f"next_features names {len(columns.next_features)} columns; give one for each of {', '.join(variables)}"
-            )
+        check_next(encoding, columns, any(not policy.columns for policy in self.policies.values()))
         if self.episodes_end and (columns.episode is None or columns.next_features):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
         limited = self.ends and columns.truncated is not None

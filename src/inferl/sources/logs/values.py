@@ -26,6 +26,7 @@ __all__ = [
     "kind_of",
     "kinds_of",
     "labels",
+    "moments",
     "naming",
     "numbers",
     "times",
@@ -265,10 +266,20 @@ def times(values: Any) -> Floats | None:
     """
     kind = kind_of(values)
     if kind == "time" and values.type.bit_width <= 64:
-        unit = {"date32[day]": "day", "date64[ms]": "ms"}.get(str(values.type)) or values.type.unit
-        return numbers(values.view(f"int{values.type.bit_width}")) * _MICROSECONDS[unit]
+        return moments(values)
     if kind != "text" or values.null_count == len(values) or not np.isnan(numbers(values)).all():
         return None
+    return moments(values)
+
+
+def moments(values: Any) -> Floats:
+    """Read each value as a time in microseconds, NaN where it is not one."""
+    kind = kind_of(values)
+    if kind == "time" and values.type.bit_width <= 64:
+        unit = {"date32[day]": "day", "date64[ms]": "ms"}.get(str(values.type)) or values.type.unit
+        return numbers(values.view(f"int{values.type.bit_width}")) * _MICROSECONDS[unit]
+    if kind != "text":
+        return np.full(len(values), np.nan)
     return np.array([_time(text) for text in values.to_pylist()], np.float64)
 
 
