@@ -132,6 +132,10 @@ def test_ages_in_every_format(tmp_path: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"next_features": "at"}, "leave next_features out"),
         ({"policy": lambda x, a: a, "behaviour_probability": "p", "action": "e"}, "columns of its own"),
+        (
+            {"fit_behaviour": "age(at)", "target_probability": "p", "action": "e"},
+            r"fit_behaviour: age\(\) is not known",
+        ),
     ]
     for options, words in refused:
         with pytest.raises(SettingError, match=words):

@@ -84,9 +84,12 @@ class Propensities:
 def behaviour_formula(given: str | Sequence[str] | None, available: Sequence[str]) -> Formula | None:
     """Read the formula of a behaviour policy, if it is to be fitted."""
     try:
-        return None if given is None else formula_of(given, available)
+        formula = None if given is None else formula_of(given, available)
     except SettingError as error:
         raise SettingError(f"fit_behaviour{str(error).removeprefix('features')}") from None
+    if formula is not None and any(factor.function == "age" for factor in formula.factors):
+        raise SettingError("fit_behaviour: age() is not known yet where the policy is asked; give a column that counts")
+    return formula
 
 
 def fit_source(
