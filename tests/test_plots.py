@@ -138,3 +138,32 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"inferl\[plot\]"):
         plots.closing_bands(readings(), truth=0.41)
+
+
+def test_a_forest_has_a_row_for_each_interval() -> None:
+    sound, doubtful = reading(10, 0.4, 0.1)[1], reading(10, 0.6, 0.2, "doubt")[1]
+    axes = plots.forest({"sound": sound, "doubtful": doubtful}, reference=0.5)
+    spans = {tuple(np.ravel(line.get_xdata())): line.get_linestyle() for line in axes.lines}
+    assert spans[(sound.lower, sound.upper)] == "-"
+    assert spans[(doubtful.lower, doubtful.upper)] == ":"
+    assert spans[(0.5, 0.5)] == "-"
+    assert texts(axes) == ["0.40 [0.30, 0.50]", "0.60 [0.40, 0.80]"]
+    assert axes.get_ylim() == (1.5, -0.5)  # the first at the top
+
+
+def test_an_interval_draws_itself_on_given_axes() -> None:
+    axes = plots.new_axes()
+    two = Interval(np.array([0.1, 0.2]), np.zeros(2), np.ones(2), 0.9, "normal", np.ones(2), 10)
+    assert two.plot(axes, names=["a", "b"]) is axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert axes.get_xlabel() == "estimate and its 90% interval"
+    with pytest.raises(ShapeError, match="2 targets and 1 names"):
+        two.plot(names=["a"])
+    with pytest.raises(ShapeError, match="no interval"):
+        plots.forest({})
+
+
+def test_bounds_that_are_not_finite_are_left_out_of_a_forest() -> None:
+    axes = plots.forest({"early": Interval(0.4, -np.inf, np.inf, 0.9, "normal", np.inf, 1)})
+    plots.save(axes, io.BytesIO())
+    assert np.isnan(axes.lines[0].get_xdata()).all()

@@ -6,7 +6,7 @@ notes of the interval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from inferl.variance.long_run import CHANGE
 from inferl.variance.score_blocks import ScoreBlocks
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from inferl.methods.base import Reading
     from inferl.methods.least_squares import LeastSquaresReading
 
@@ -111,6 +113,16 @@ class Report:
             "checks": [asdict(check) for check in self.checks],
             "facts": dict(self.facts),
         }
+
+    def _repr_html_(self) -> str:
+        from inferl.display import block, checks, facts, headline
+
+        made = [(check.status, check.name, check.message, check.remedy) for check in self.checks]
+        return block(headline(self.interval), checks(made), facts(self.facts))
+
+    def plot(self, axes: Axes | None = None, names: Sequence[str] = (), reference: float | None = None) -> Axes:
+        """Draw the interval, as `Interval.plot` does."""
+        return self.interval.plot(axes, names, reference)
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.facts), default=0)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Bools, Floats, is_integer, is_number, short
-from inferl.errors import LevelError, SettingError
+from inferl.errors import LevelError, SettingError, ShapeError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "TUNING_TIME",
@@ -19,6 +22,7 @@ __all__ = [
     "Interval",
     "anytime",
     "basic",
+    "brief",
     "check_level",
     "correlated_scores",
     "grown",
@@ -94,12 +98,50 @@ class Interval:
             "notes": list(self.notes),
         }
 
+    @property
+    def scope(self) -> str:
+        """Level and kind in words, and the number of transitions.
+
+        >>> Interval(0.412, 0.398, 0.426, level=0.95, kind="normal", standard_error=0.007, n=43210).scope
+        '95% pointwise, 43,210 transitions'
+        """
+        kind = self.kind if self.kind in UNIFORM else "pointwise"
+        return f"{self.level * 100:g}% {kind}, {self.n:,} transitions"
+
     def __str__(self) -> str:
-        count = f"{self.n:,}"
-        scope = self.kind if self.kind in UNIFORM else "pointwise"
-        tail = f"{self.level * 100:g}% {scope}, {count} transitions"
-        lines = [f"{_short(*row[:3])} {tail}" for row in self._table()]
+        lines = [f"{brief(*row[:3])} {self.scope}" for row in self._table()]
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+    def _repr_html_(self) -> str:
+        from inferl.display import block, headline, notes
+
+        return block(headline(self), notes(self))
+
+    def plot(self, axes: Axes | None = None, names: Sequence[str] = (), reference: float | None = None) -> Axes:
+        """Draw the estimate with its bounds, one row for each target; return the Matplotlib Axes.
+
+        Parameters
+        ----------
+        axes
+            Where to draw; None: a new figure.
+        names
+            One for each target.
+        reference
+            A number to mark, such as 0 for a difference.
+
+        Examples
+        --------
+        >>> interval = Interval(0.412, 0.398, 0.426, level=0.95, kind="normal", standard_error=0.007, n=43210)
+        >>> interval.plot(names=["new policy"]).get_xlabel()
+        'estimate and its 95% interval'
+        """
+        from inferl.plots import forest
+
+        rows = list(self)
+        labels = list(names) or (["estimate"] if len(rows) == 1 else [str(i) for i in range(len(rows))])
+        if len(labels) != len(rows) or len(set(labels)) != len(rows):
+            raise ShapeError(f"there are {len(rows)} targets and {len(labels)} names; give each one name of its own")
+        return forest(dict(zip(labels, rows, strict=True)), axes, reference)
 
     def _table(self) -> Floats:
         columns = (self.estimate, self.lower, self.upper, self.standard_error, self.df)
@@ -114,8 +156,12 @@ def _plain(values: Any) -> Any:
     return array.tolist()
 
 
-def _short(estimate: float, lower: float, upper: float) -> str:
-    """Format with as many digits as the width justifies."""
+def brief(estimate: float, lower: float, upper: float) -> str:
+    """Format with as many digits as the width justifies.
+
+    >>> brief(437.21, 408.4, 466.02)
+    '437 [408, 466]'
+    """
     width = upper - lower
     if not np.isfinite(width):
         return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import MissingExtraError, ShapeError
-from inferl.interval import Interval
+from inferl.interval import Interval, brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "band", "closing_bands", "new_axes", "save", "side_by_side", "style"]
+__all__ = ["PALETTE", "band", "closing_bands", "forest", "new_axes", "save", "side_by_side", "style"]
 
 PALETTE = {
     "blue": "#0072B2",
@@ -191,6 +191,52 @@ def closing_bands(
         level = next(iter(readings.values()))[0][1].level
         axes.set_ylabel(f"value and its {level * 100:g}% interval")
         _write_names(axes, curves, truth)
+    return axes
+
+
+def forest(intervals: Mapping[str, Interval], axes: Axes | None = None, reference: float | None = None) -> Axes:
+    """Draw intervals below each other, with their names and numbers: a forest plot.
+
+    Intervals with notes, because a check failed, are drawn pale and dotted.
+
+    Parameters
+    ----------
+    intervals
+        Intervals of one number each, by name; the first is drawn at the top.
+    axes
+        Where to draw; None: a new figure.
+    reference
+        A number to mark by a vertical line, such as 0 for differences.
+
+    Examples
+    --------
+    >>> new = Interval(437.0, 408.0, 466.0, 0.95, "anytime", 14.0, 52_440)
+    >>> old = Interval(391.0, 369.0, 413.0, 0.95, "anytime", 11.0, 46_920)
+    >>> axes = forest({"new": new, "old": old})
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['new', 'old']
+    """
+    if not intervals:
+        raise ShapeError("there is no interval to draw; give at least one")
+    if axes is None:
+        axes = new_axes()
+        cast("Figure", axes.figure).set_figheight(0.62 + 0.24 * len(intervals))
+    with style():
+        for row, one in enumerate(intervals.values()):
+            color, alpha, line = PALETTE["blue"], 0.5 if one.notes else 1.0, ":" if one.notes else "-"
+            bounds = np.array([one.lower, one.upper], np.float64)
+            axes.plot(np.where(np.isfinite(bounds), bounds, np.nan), [row, row], line, color=color, alpha=alpha)
+            axes.plot([one.estimate], [row], "o", markersize=4, markeredgewidth=0, color=color, alpha=alpha)
+            text = brief(one.estimate, one.lower, one.upper)
+            axes.annotate(text, (1, row), (4, 0), axes.get_yaxis_transform(), "offset points", va="center", fontsize=7)
+        if reference is not None:
+            axes.axvline(reference, color="black", linewidth=0.6, zorder=0)
+        axes.set_yticks(range(len(intervals)), list(intervals))
+        axes.set_ylim(len(intervals) - 0.5, -0.5)
+        axes.tick_params("y", length=0)
+        axes.spines["left"].set_visible(False)
+        levels = sorted({one.level for one in intervals.values()})
+        axes.set_xlabel(f"estimate and its {' or '.join(f'{level * 100:g}%' for level in levels)} interval")
     return axes
 
 

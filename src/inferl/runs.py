@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,25 @@ class Run:
         meaning = "; ".join(map(self._meaning, self._targets))
         estimand = {"estimand": report.facts["estimand"], "for": meaning}
         return Report(report.interval, report.checks, estimand | report.facts | self.facts)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page of `inferl report`: interval, checks and charts in one HTML file, named after the file.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> from inferl import TD, Transitions
+        >>> run = Run(Evaluator(TD(1)), target=0)
+        >>> run.take(Transitions([0, 0, 0], [1.0, 2.0, 3.0], [0, 0, 0], 0.5))
+        >>> with TemporaryDirectory() as folder:
+        ...     run.to_html(f"{folder}/coin.html")
+        ...     "coin" in Path(f"{folder}/coin.html").read_text("utf-8")
+        True
+        """
+        from inferl.report import page
+
+        Path(path).write_text(page({Path(path).stem: self}), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
 
     def reading(self) -> MethodReading:
         """Return what the evaluator's state says along the target."""

@@ -13,7 +13,7 @@ from inferl.data.arrays import Floats
 from inferl.data.ratios import RatioSummary
 from inferl.diagnostics import Check
 from inferl.errors import SettingError
-from inferl.interval import Interval
+from inferl.interval import Interval, brief
 from inferl.methods.base import Reading as MethodReading
 from inferl.report.charts import Chart, Curve, logarithmic, plain
 from inferl.report.text import QUESTIONS, Verdict, judged, light
@@ -38,10 +38,8 @@ class Answer(NamedTuple):
     @classmethod
     def of(cls, name: str, interval: Interval) -> Answer:
         """Split the printed line."""
-        line = str(interval).splitlines()[0]
-        estimate, _, remainder = line.partition(" ")
-        bounds, _, tail = remainder.partition("] ")
-        return cls(name, estimate, f"{bounds}]", tail)
+        estimate, _, bounds = brief(interval.estimate, interval.lower, interval.upper).partition(" ")
+        return cls(name, estimate, bounds, interval.scope)
 
 
 @dataclass(frozen=True, eq=False)

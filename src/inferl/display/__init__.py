@@ -1,0 +1,153 @@
+"""Display: HTML fragments that a notebook shows for an object, made by its `_repr_html_`.
+
+A notebook has a theme of its own, light or dark, which no style sheet of ours can ask for. So text takes the colour
+and the font that it finds, and the few colours of ours are readable on both. Styles stand in the elements, because
+notebooks are shown in places that remove style sheets. All text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from inferl.interval import Interval, brief
+
+__all__ = ["block", "checks", "facts", "headline", "intervals", "notes"]
+
+_MUTED = "opacity:.7"
+_MARKS = {"passed": ("✓", "#00915f"), "failed": ("✕", "#d35400"), "not available": ("?", "#a87400")}
+_BAR = "#2b8cc4"
+_CELL = "text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:none;border:0"
+_WIDTH = 160  # of a bar, in pixels
+
+
+def block(*parts: str) -> str:
+    """Join fragments into one, as wide as text should be.
+
+    >>> block("<p>a</p>", "", "<p>b</p>")
+    '<div style="max-width:60em;line-height:1.45"><p>a</p><p>b</p></div>'
+    """
+    return f'<div style="max-width:60em;line-height:1.45">{"".join(parts)}</div>'
+
+
+def headline(interval: Interval) -> str:
+    """Show an interval: large numbers, and what they estimate; a table for several targets.
+
+    >>> html = headline(Interval(0.412, 0.398, 0.426, 0.95, "normal", 0.007, 43210, estimand="the value of <start>"))
+    >>> "[0.398, 0.426]" in html, "&lt;start&gt;" in html
+    (True, True)
+    """
+    if np.ndim(interval.estimate) == 0:
+        estimate, _, bounds = brief(interval.estimate, interval.lower, interval.upper).partition(" ")
+        shown = (
+            f'<div><b style="font-size:1.5em">{escape(estimate)}</b> '
+            f'<span style="font-size:1.15em">{escape(bounds)}</span> '
+            f'<span style="{_MUTED}">{escape(interval.scope)}</span></div>'
+        )
+    else:
+        named = {str(i): one for i, one in enumerate(interval)}
+        shown = intervals(named) + f'<div style="{_MUTED}">{escape(interval.scope)}</div>'
+    about = f'<div style="{_MUTED}">{escape(interval.estimand)}</div>' if interval.estimand else ""
+    return shown + about
+
+
+def notes(interval: Interval) -> str:
+    """Show the notes of an interval: each is a check that failed.
+
+    >>> notes(Interval(0.4, 0.3, 0.5, 0.95, "normal", 0.05, 10, notes=("ratios: few carry all",))).count("✕")
+    1
+    """
+    return "".join(f"<div>{_mark('failed')} {escape(note)}</div>" for note in interval.notes)
+
+
+def intervals(named: Mapping[str, Interval], reference: float | None = None) -> str:
+    """Show intervals of one number each as rows of a table, with bars on a common scale.
+
+    Parameters
+    ----------
+    named
+        The intervals, by name.
+    reference
+        A number to mark on the scale, such as 0 for differences.
+
+    Examples
+    --------
+    >>> one = Interval(1.0, 0.5, 1.5, 0.95, "normal", 0.25, 100)
+    >>> intervals({"new": one, "old": one}, reference=0.0).count("<svg")
+    2
+    """
+    bounds = [x for one in named.values() for x in (one.estimate, one.lower, one.upper)]
+    seen = [float(x) for x in (*bounds, *(() if reference is None else (reference,))) if np.isfinite(x)]
+    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
+    rows = []
+    for name, one in named.items():
+        estimate, _, limits = brief(one.estimate, one.lower, one.upper).partition(" ")
+        cells = (escape(name), f"<b>{escape(estimate)}</b>", escape(limits), _bar(one, low, high, reference))
+        mark = f" {_mark('failed')}" if one.notes else ""
+        rows.append("".join(f'<td style="{_CELL}">{cell}</td>' for cell in (cells[0] + mark, *cells[1:])))
+    return _table(rows)
+
+
+def checks(made: Iterable[tuple[str, str, str, str]]) -> str:
+    """Show checks, given by status, name, message and remedy; those that did not pass come first, and stay open.
+
+    >>> html = checks([("passed", "range", "fine", ""), ("failed", "ratios", "few carry all", "collect more")])
+    >>> html.index("ratios") < html.index("range"), "What to do: collect more" in html
+    (True, True)
+    """
+    doubtful: list[str] = []
+    fine: list[str] = []
+    for status, name, message, remedy in made:
+        todo = f'<div style="{_MUTED}">What to do: {escape(remedy)}</div>' if remedy else ""
+        cells = (_mark(status), f"<b>{escape(name)}</b>", escape(message) + todo)
+        row = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells)
+        (fine if status == "passed" else doubtful).append(row)
+    return _table(doubtful) + (_folded(f"{len(fine)} checks passed", _table(fine)) if fine else "")
+
+
+def facts(about: Mapping[str, Any]) -> str:
+    """Show facts by name, folded away.
+
+    >>> "<td" in facts({"method": "LeastSquares"}), facts({})
+    (True, '')
+    """
+    rows = [
+        f'<td style="{_CELL};{_MUTED}">{escape(str(name))}</td><td style="{_CELL}">{escape(str(value))}</td>'
+        for name, value in about.items()
+    ]
+    return _folded("data and method", _table(rows)) if rows else ""
+
+
+def _table(rows: Iterable[str]) -> str:
+    inner = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
+    return f'<table style="border:0;margin:.3em 0;border-collapse:collapse">{inner}</table>' if inner else ""
+
+
+def _folded(summary: str, inner: str) -> str:
+    return f'<details><summary style="cursor:pointer;{_MUTED}">{escape(summary)}</summary>{inner}</details>'
+
+
+def _mark(status: str) -> str:
+    sign, colour = _MARKS[status]
+    return f'<span style="color:{colour};font-weight:700" title="{status}">{sign}</span>'
+
+
+def _bar(one: Interval, low: float, high: float, reference: float | None) -> str:
+    """Draw an interval between two ends of a scale; bounds that are not finite reach beyond it."""
+
+    def at(value: float) -> float:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return round(4 + (_WIDTH - 8) * float(np.clip(share, -0.1, 1.1)), 1)
+
+    drawn = ""
+    if reference is not None:
+        x = at(reference)
+        drawn += f'<line x1="{x}" x2="{x}" y1="0" y2="16" stroke="currentColor" stroke-opacity=".5"/>'
+    if not (np.isnan(one.lower) or np.isnan(one.upper)):
+        drawn += f'<line x1="{at(one.lower)}" x2="{at(one.upper)}" y1="8" y2="8" stroke="{_BAR}" stroke-width="3"/>'
+    if np.isfinite(one.estimate):
+        drawn += f'<circle cx="{at(one.estimate)}" cy="8" r="4" fill="{_BAR}"/>'
+    return f'<svg width="{_WIDTH}" height="16" role="presentation" style="vertical-align:middle">{drawn}</svg>'
