@@ -255,3 +255,11 @@ def test_runs_without_options_are_taken_to_be_independent(command: str) -> None:
         zero = np.zeros(300, np.int64)
         run.take(Transitions(zero, reward + np.random.default_rng(1).normal(size=300), zero, 0.5))
     assert verdict(difference(runs[0], runs[1])) == "the first is smaller"
+
+
+def test_a_run_without_a_target_is_refused(tmp_path: Path) -> None:
+    run = followed(walk(200, 0))
+    run.target = ()
+    run.save(tmp_path / "walk.run")
+    with pytest.raises(CheckpointCorruptError, match="the run has no target"):
+        Run.load(tmp_path / "walk.run")

@@ -177,7 +177,10 @@ class Run:
 
     def interval(self, kind: str | None = None, level: float | None = None) -> Interval:
         """Return the interval for the target."""
-        return self._answered(kind or self.kind, self.level if level is None else level).interval
+        kind, level = kind or self.kind, self.level if level is None else level
+        if isinstance(self.target, tuple):
+            return self._answered(kind, level).interval
+        return self.evaluator.interval(self._along(), level, kind)
 
     def is_decided(self, width: float | None, lower_above: float | None) -> bool:
         """Return whether the anytime interval is at most this wide, or lies above this number."""
@@ -355,8 +358,9 @@ class SavedRun:
     before: SavedRun | None
 
     def verify(self) -> None:
-        """Check the level of a run that comes from a file."""
+        """Check the level and the number of targets of a run that comes from a file."""
         check_level(self.level)
+        demand(not isinstance(self.target, tuple) or len(self.target) > 0, "the run has no target")
 
 
 _KEPT = tuple(f.name for f in fields(Run) if f.name != "evaluator")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from inferl.cli import app, following
 from inferl.cli.building import make_evaluator, make_source
 from inferl.cli.options import Reply
-from inferl.cli.pace import Pace, Task
+from inferl.cli.pace import Pace, Task, Ticker
 from inferl.data.transitions import Transitions
 from inferl.errors import SettingError
 from inferl.runs import Run
@@ -79,6 +79,20 @@ def test_a_task_that_takes_long_is_done_less_often(monkeypatch: pytest.MonkeyPat
     task = Task(act, Pace(seconds=1))
     task.do(1)
     assert task.due == 33.0
+
+
+def test_what_fails_while_the_source_is_silent_is_raised_where_it_is_read() -> None:
+    failed = threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        raise OSError("the disk is full")
+
+    with Ticker(lambda: 1, [Task(fail, Pace(seconds=0.01))]) as ticker:
+        with ticker.waiting():
+            assert failed.wait(30)
+        with pytest.raises(OSError, match="the disk is full"):
+            ticker.check()
 
 
 def test_what_was_read_is_shown_and_saved_while_the_source_is_silent(
