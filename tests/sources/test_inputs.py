@@ -312,6 +312,21 @@ def test_what_is_not_there(tmp_path: Path) -> None:
             list(table(source, **ROLES))
 
 
+def test_a_filesystem_that_fails_is_an_error_in_our_words() -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    class Failure(Exception):
+        pass
+
+    def info(self: Any, path: str, **options: Any) -> Any:
+        raise Failure("no credentials")
+
+    broken = type("Broken", (fsspec.AbstractFileSystem,), {"info": info})
+    fsspec.register_implementation("broken", broken, clobber=True)
+    with pytest.raises(SettingError, match="broken://bucket/log cannot be opened: no credentials"):
+        list(table("broken://bucket/log", **ROLES))
+
+
 def test_a_delta_table_is_not_read_as_a_folder(tmp_path: Path) -> None:
     """Its folder has files of earlier versions, too."""
     in_files(tmp_path / "log")

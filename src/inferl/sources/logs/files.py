@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from inferl.errors import MissingExtraError, SettingError
+from inferl.errors import InferlError, MissingExtraError, SettingError
 from inferl.sources.logs.readers import READ, Part, import_pyarrow, read_part
 
 __all__ = ["File", "find_files", "is_uri", "natural"]
@@ -94,7 +94,9 @@ def _refusal(name: str) -> Iterator[None]:
     """Say in our words why a file cannot be opened."""
     try:
         yield
-    except (OSError, ValueError) as error:  # Arrow's errors are of these two kinds
+    except InferlError:
+        raise
+    except Exception as error:  # each filesystem has exceptions of its own
         why = (getattr(error, "strerror", None) or " ".join(str(error).split())).rstrip(".")
         raise SettingError(f"{name} cannot be opened: {why}") from None
 
@@ -110,7 +112,7 @@ def _located(path: str) -> tuple[Any, str, str | None]:
     base, wild = _split(path)  # a URI has no wildcards: they are put on again
     try:
         system, place = fs.FileSystem.from_uri(base)
-    except ValueError:  # not known to Arrow
+    except ValueError:  # a scheme that Arrow does not know
         system, place = _by_fsspec(base)
     if wild:
         place = f"{place.rstrip('/')}/{wild}"
