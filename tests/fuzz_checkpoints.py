@@ -125,7 +125,8 @@ def samples() -> dict[str, Sample]:
         rng = np.random.default_rng(0)
         own = Increments.dense(np.eye(2) + 0.1 * rng.normal(size=(90, 2, 2)), rng.normal(size=(90, 2)))
         found["linear"] = Sample(_saved(Evaluator(Linear(2)).update(own), folder), own, np.eye(2)[0])
-        for kind, source, data in (("states", _log_of_states, table), ("interleaved vectors", _interleaved_log, dense)):
+        logs = (("states", _log_of_states, table), ("interleaved vectors", _interleaved_log, dense))
+        for kind, source, data in (*logs, ("categories", _log_of_categories, dense)):
             content = _saved(_run_of(source()), folder)
             found[f"run of a log, {kind}"] = Sample(content, data[:150], None, is_run=True, source=source)
         run = Run(Evaluator(DoublyRobust(3)), "rollout", {"env": "none", "seed": 1}, provenance={"begun": "now"})
@@ -152,6 +153,15 @@ def _interleaved_log() -> Source:
     }
     columns["reward"][50] = np.nan
     return log_table(pa.table(columns), features="x + y + z - 1", skip_bad=3, batch=100)
+
+
+def _log_of_categories() -> Source:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    columns = {"ward": rng.choice(["er", "icu"], 300), "t": np.arange(300), "reward": rng.normal(size=300)}
+    frame = pa.table(columns | {"episode": np.arange(300) // 60 * 3 + np.arange(300) % 3})
+    return log_table(frame, features="ward + age(t) - 1", batch=100)
 
 
 def _run_of(log: Source) -> Run:

@@ -87,6 +87,10 @@ SOURCES: dict[str, Callable[[], Source]] = {
         small_log(200, reward=(30, None), s=(150, 9)), state="s", n_states=3, skip_bad=2, batch=70
     ),
     "log, without episodes": lambda: table(small_log(200), state="s", n_states=3, terminated=None, batch=70),
+    "log, formula": lambda: table(
+        pa.table(LOG), features="pulse*state + C(hour) + age(hour)", episode="patient", episodes_end=True, batch=2
+    ),
+    "log, states of several columns": lambda: table(pa.table(LOG), state=["patient", "state"], batch=2),
     "log, interleaved": lambda: interleaved(batch=13),
     "log, interleaved episodes that end": lambda: interleaved(batch=13, episodes_end=True),
 }

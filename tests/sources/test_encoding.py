@@ -252,6 +252,26 @@ def test_feature_maps_of_columns() -> None:
     assert len(joined(table(holes, features=fourier, state=["hr", "page"], skip_bad=1))) == N - 2
 
 
+def test_a_fitted_pipeline_of_scikit_learn() -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+    states = np.stack([COLUMNS["hr"], COLUMNS["page"]], axis=1).astype(float)
+    pipeline = make_pipeline(StandardScaler(), PolynomialFeatures(2)).fit(states)
+    source = table(LOG, features=inferl.features.Transform(pipeline), state=["hr", "page"])
+    assert np.allclose(joined(source).features, pipeline.transform(states[:-1]))
+    assert np.allclose(source.at(hr=70, page=9), pipeline.transform([[70.0, 9.0]])[0])
+
+
+@pytest.mark.torch
+def test_a_torch_module() -> None:
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    source = table(LOG, features=inferl.features.Network(module), state=["hr", "page"])
+    assert joined(source).features.shape == (N - 1, 3)
+
+
 def test_a_policy_sees_the_state_and_not_the_intercept() -> None:
     log = LOG.append_column("action", pa.array([0] * N)).append_column("p", pa.array([0.5] * N))
     seen: list[Any] = []

@@ -71,6 +71,15 @@ def test_mistakes_in_formulas_are_named_with_their_place(text: str, words: str) 
         parse(text)
 
 
+@given(text=st.text("xC1-+*:()[]=,.'`\" 2levspoyhurag", max_size=30))
+def test_any_text_is_a_formula_or_refused(text: str) -> None:
+    try:
+        formula = parse(text)
+    except SettingError:
+        return
+    assert parse(str(formula)) == formula
+
+
 def matrix(frame: pandas.DataFrame, formula: str) -> tuple[Any, tuple[str, ...]]:
     """All rows but the last, which has no next state."""
     source = table(frame.assign(reward=0.0), features=formula)
