@@ -24,12 +24,14 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     values = [cell for cell in cells if cell["method"] == "value"]
     right = of_kind(values, "right")
     wrong = max(of_kind(values, "wrong"), key=lambda cell: cell["episodes"])
-    spread = [cell["sd"] / error(cell) for cell in right]
+    longest = max(cell["episodes"] for cell in right)
+    spread = [cell["sd"] / error(cell) for cell in right if cell["episodes"] == longest]
     return {
         "repeats": cells[0]["repeats"],
         "formulas": listed([f"`{p['formulas']['right']}` ({p['problem']})" for p in content["problems"]]),
         "right": between([cell["coverage"] for cell in right]),
-        "true": between([cell["coverage"] for cell in of_kind(values, "true")]),
+        "known": between([cell["coverage"] for cell in of_kind(values, "true")]),
+        "longest": count(longest),
         "spread": f"{min(spread):.2f} to {max(spread):.2f}",
         "low": listed_cells([cell for cell in of_kind(cells, "right") if cell["binomial_95"][1] < 0.95]),
         "low_true": listed_cells([cell for cell in of_kind(cells, "true") if cell["binomial_95"][1] < 0.95]),

@@ -288,6 +288,18 @@ def test_a_run_goes_on_with_the_same_probabilities_only() -> None:
         list(table(LOG, policy=LAW[:, ::-1], **BY_STATE).resume(source.position))
 
 
+def test_states_that_a_log_numbers_itself_are_not_mistaken_for_those_of_a_policy() -> None:
+    log = LOG.append_column("from one", pa.array(STATES + 1))
+    options: dict[str, Any] = {"state": "from one", "behaviour_probability": "p"}
+    by_name = pandas.DataFrame(LAW, index=pandas.Index([1, 2, 3], name="from one"))
+    for policy in (by_name, LAW, policies.Table(LAW)):  # as many rows as states: in their order
+        np.testing.assert_array_equal(joined(table(log, policy=policy, **options)).ratios, EXPECTED)
+    four = np.vstack([[0.5, 0.5], LAW])
+    for policy in (four, policies.Table(four), pandas.DataFrame(four)):
+        with pytest.raises(SettingError, match="has 4 states, and the log has 3, from one=1 and so on; give its"):
+            list(table(log, policy=policy, **options))
+
+
 def test_columns_are_still_columns() -> None:
     frame = LOG.append_column("q", pa.array(LAW[STATES, ACTIONS]))
     one = joined(table(frame, target_probability="q", **BY_STATE))

@@ -35,6 +35,11 @@ class TargetPolicy(Protocol):
         """Changes with the probabilities if they are data; empty if code computes them."""
         ...
 
+    @property
+    def n_states(self) -> int | None:
+        """The number of states, if it knows them by number."""
+        ...
+
     def bound(self, available: Sequence[str], action: str, log: str) -> TargetPolicy:
         """Return the policy for a log with these columns."""
         ...
@@ -50,6 +55,7 @@ class _OfFeatures:
 
     columns: tuple[str, ...] = field(default=(), init=False)
     digest: str = field(default="", init=False)
+    n_states: int | None = field(default=None, init=False)
 
     def bound(self, available: Sequence[str], action: str, log: str) -> Any:
         return self
@@ -134,6 +140,7 @@ class Law:
     actions: tuple[Any, ...] | None = None
     observe: Observe = field(default_factory=_Features)
     digest: str = ""
+    n_states: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -212,7 +219,8 @@ class _TableOfLog(_OfFeatures):
 
     def bound(self, available: Sequence[str], action: str, log: str) -> Law:
         found = self.table.matched(available, action, log)
-        return Law(found.policy, found.actions, found.rows, found.digest)
+        by_number = None in found.rows.keys
+        return Law(found.policy, found.actions, found.rows, found.digest, len(found.rows.index) if by_number else None)
 
     def __call__(self, batch: Any, action: str, faults: Faults, features: Any) -> Floats:
         raise AssertionError("bound to a log first")
@@ -250,7 +258,8 @@ def bound(
 
 def _as_target(policy: Any) -> TargetPolicy:
     if isinstance(policy, Policy):
-        return Choice(policy) if policy.deterministic else Law(policy)
+        n_states = len(policy.table) if isinstance(policy, Table) else None
+        return Choice(policy) if policy.deterministic else Law(policy, n_states=n_states)
     if hasattr(policy, "predict_proba"):  # a classifier of scikit-learn
         columns = tuple(getattr(policy, "feature_names_in_", ()))
         return Law(_classifier(policy), plain_actions(policy.classes_), _Frame(columns) if columns else _Features())
@@ -261,7 +270,7 @@ def _as_target(policy: Any) -> TargetPolicy:
     if callable(policy):
         return Likelihood(policy)
     table = Table(policy)
-    return Law(table, digest=digest_of(table.table))
+    return Law(table, digest=digest_of(table.table), n_states=len(table.table))
 
 
 def _classifier(model: Any) -> Policy:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from inferl.data.arrays import Bools, Floats
+from inferl.errors import SettingError
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.formula import Formula
@@ -25,6 +26,16 @@ class RatioReader:
     policies: tuple[TargetPolicy, ...] = ()
     formula: Formula | None = None  # of a behaviour policy that was fitted
     propensities: Propensities | None = None
+
+    def check_states(self, names: tuple[str, ...]) -> None:
+        """Refuse policies that know states by number, unless there are as many as distinct states in the log."""
+        for policy in self.policies:
+            if policy.n_states not in (None, len(names)):
+                raise SettingError(
+                    f"the target policy has {policy.n_states} states, and the log has {len(names)}, {names[0]} and so "
+                    "on; give its probabilities as a data frame or file with the columns of the state, or, if these "
+                    "are the states 0, 1, ..., say their number (n_states)"
+                )
 
     def __call__(self, batch: Any, columns: Columns, faults: Faults, features: Any) -> Floats:
         """Return ratios (T,), or (T, m) for m target policies."""

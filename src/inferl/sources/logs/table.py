@@ -142,7 +142,10 @@ class Table:
                 batch, broken = piece.parsed()
             try:
                 nonlocal encoder
-                encoder = encoder or self._encoder(encoding, columns, batch, progress)
+                if encoder is None:
+                    encoder = self._encoder(encoding, columns, batch, progress)
+                    if progress.learned is not None and progress.learned.states.size:
+                        ratios.check_states(encoder.names)
                 decoder = Decoder(columns, ratios, encoder, self.gaps, self.ends, self.sessions)
                 rows, faults = decoder.decode(batch, broken, progress.rows + 1, mixed=bool(pairing.mixed))
             except SettingError as error:
