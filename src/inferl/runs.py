@@ -32,7 +32,7 @@ from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
 from inferl.storage.storable import storable
 from inferl.variance.batch_means import Levels
 
-__all__ = ["Reading", "Run", "difference"]
+__all__ = ["NamedTarget", "Reading", "Run", "difference"]
 
 FIRST_READING = 100  # transitions
 POLICIES = ("ratio", "target_probability", "target_log_probability", "policy")  # options that name target policies
@@ -65,6 +65,21 @@ class ObservedStart:
     def verify(self) -> None:
         """Check the shape of a start that comes from a file."""
         demand(self.target.ndim < 2, f"ObservedStart.target has shape {self.target.shape}")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats | Integers:
+        return self.target if dtype is None else self.target.astype(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedTarget:
+    """A target with a name, such as that of a state in the words of a log: ``ward=icu,hr=80``."""
+
+    name: str
+    target: Floats | Integers  # features (d,), or the number of a state ()
+
+    def verify(self) -> None:
+        """Check the shape of a target that comes from a file."""
+        demand(self.target.ndim < 2, f"NamedTarget.target has shape {self.target.shape}")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats | Integers:
         return self.target if dtype is None else self.target.astype(dtype)
@@ -336,6 +351,8 @@ def _target_name(target: Any) -> str:
     >>> _target_name("start"), _target_name(3), _target_name(np.array([0.5, 1.0]))
     ('start', 'target 3', 'target 0.5,1')
     """
+    if isinstance(target, NamedTarget):
+        return target.name
     return target if isinstance(target, str) else f"target {','.join(f'{x:g}' for x in np.atleast_1d(target))}"
 
 
@@ -364,7 +381,7 @@ class SavedRun:
 
 
 _KEPT = tuple(f.name for f in fields(Run) if f.name != "evaluator")
-_STORED = (SavedRun, Reading, ObservedStart)
+_STORED = (SavedRun, Reading, ObservedStart, NamedTarget)
 
 
 def _stored(start: Any) -> ObservedStart | None:

@@ -56,8 +56,10 @@ def test_a_target_in_the_words_of_the_columns(log: Path) -> None:
     source = table(log, state="ward", episode="e", discount=0.5)
     expected = inferl.Evaluator(inferl.TD(2)).update(source).estimate(source.at(ward="er"))
     assert estimate("--state", "ward", "--target", "ward=er") == pytest.approx(float(expected))
+    both = run("evaluate", "log.csv", "--state", "ward", *USUAL, "--target", "ward=er", "--target", "ward=icu").stdout
+    assert [line.partition(":")[0] for line in both.splitlines()[:2]] == ["ward=er", "ward=icu"]
     for target, words in (
-        ("ward=morgue", "ward = 'morgue' is a category that was not there"),
+        ("ward=morgue", "ward = 'morgue' is none of the levels"),
         ("hr=80", "a state has a value of each of ward; given is hr"),
         ("ward=er,3", "'3' is no value of a column; write name=value"),
     ):
@@ -77,5 +79,16 @@ def test_a_run_of_categories_is_resumed_with_the_same_levels(log: Path) -> None:
     run("evaluate", "log.csv", "--features", "hr*ward", *USUAL, "--checkpoint", "a.run")
     Path("log.csv").write_text(Path("log.csv").read_text() + "er,80.0,900,1.0,True\nmorgue,80.0,901,0.0,True\n")
     found = run("resume", "a.run", code=2)
-    assert "row 602, column 'ward': 'morgue' is a category that was not there when the run began" in found.stderr
+    assert "row 602, column 'ward': 'morgue' is none of the levels known from the start: er, icu" in found.stderr
     assert "601 transitions" in run("resume", "a.run", "--skip-bad", "1").stdout
+
+
+def test_features_beside_a_state_are_a_map(log: Path) -> None:
+    options = ("evaluate", "log.csv", "--features", "hr", "--state", "ward")
+    assert "--features and --state are both given" in run(*options, code=2).stderr
+
+
+def test_visits_to_a_state_in_the_words_of_the_columns_are_starts(log: Path) -> None:
+    usual = ("--state", "ward", "--discount", "0.5", "--terminated", "none")
+    number = run("evaluate", "log.csv", *usual, "--start", "1").stdout
+    assert run("evaluate", "log.csv", *usual, "--start", "ward=icu").stdout == number

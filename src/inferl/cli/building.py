@@ -31,6 +31,7 @@ __all__ = [
     "make_source",
     "make_table",
     "map_in",
+    "parsed_start",
     "parsed_target",
     "parsed_targets",
     "stored",
@@ -80,6 +81,11 @@ def make_table(options: Mapping[str, Any]) -> Table:
 
     said: dict[str, Any] = {name: _columns(options[name]) for name in _COLUMNS if name in options}
     for text in map_in(options):
+        if ":" not in text:
+            raise SettingError(
+                "--features and --state are both given: the states of a table are its features; leave one out, or give "
+                "a feature map of the state, --features module:name"
+            )
         said["features"] = _imported(text)
     plain = {name: options[name] for name in _PLAIN if name in options}
     if "idle_timeout" in options:
@@ -234,13 +240,28 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def located(target: Any, source: Source) -> Any:
     """Return a target, or several, with values of columns replaced by the features or the state that they give."""
+    import numpy as np
+
+    from inferl.runs import NamedTarget
+
     if isinstance(target, tuple):
         return tuple(located(one, source) for one in target)
     if not isinstance(target, dict):
         return target
+    name = ",".join(f"{column}={value}" for column, value in target.items())
+    return NamedTarget(name, np.asarray(_state(target, source)))
+
+
+def parsed_start(text: str | None, source: Source) -> Any:
+    """Read the state at which a stream without episodes starts, if there is one."""
+    start = None if text is None else parsed_target(text)
+    return _state(start, source) if isinstance(start, dict) else start
+
+
+def _state(values: dict[str, str], source: Source) -> Any:
     if not hasattr(source, "at"):
         raise SettingError("values of columns are targets of a log; give the number of a state, or features")
-    return source.at(**target)
+    return source.at(**values)
 
 
 def make_rollout(options: Mapping[str, Any]) -> Rollout:

@@ -19,7 +19,7 @@ from inferl.cli.building import (
     located,
     make_evaluator,
     make_source,
-    parsed_target,
+    parsed_start,
     parsed_targets,
 )
 from inferl.cli.options import Reply, Settings
@@ -66,7 +66,7 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     check_reply(reply, n_policies)
     at_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
     by_starts = at_start and (settings.start is not None or getattr(source, "episodic", True))
-    start = None if settings.start is None else located(parsed_target(settings.start), source)
+    start = parsed_start(settings.start, source)
     evaluator = make_evaluator(options, source.dimension, n_policies, by_starts, start)
     run = Run(evaluator, command, options, located(aim, source), settings.level, kind)
     complete(run, source, chain([first], chunks), settings.checkpoint, reply)

@@ -422,8 +422,10 @@ def level_of(column: str, values: Any, levels: Sequence[str], faults: Faults, ne
     wrong = (read < 0) & needed
     if wrong.any():
         known = ", ".join(levels[:10]) + (", ..." if len(levels) > 10 else "")
-        remedy = f"the levels are {known}; to add one, name all in the formula, or read the log anew; " + DROP
-        faults.note(wrong & (codes >= 0), column, values, "is a category that was not there when the run began", remedy)
+        remedy = f"begin anew with all levels, which may be named: C({column}, levels=[...]); or " + DROP
+        faults.note(
+            wrong & (codes >= 0), column, values, f"is none of the levels known from the start: {known}", remedy
+        )
         faults.note(wrong, column, values, "is no category")
     return read
 
