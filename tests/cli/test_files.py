@@ -67,6 +67,6 @@ def test_a_plan_is_shown_and_nothing_evaluated(tmp_path: Path) -> None:
     shown = call("evaluate", *paths, *OPTIONS, "--plan", "--checkpoint", tmp_path / "no.run").stdout
     assert "rows        400" in shown
     assert not (tmp_path / "no.run").exists()
-    content = json.loads(call("evaluate", tmp_path, "--plan", "--json").stdout)
+    content = json.loads(call("evaluate", tmp_path, "--reward", "none", "--plan", "--json").stdout)
     assert content["rows"] == 400
-    assert "say which features to use" in content["problems"][0]
+    assert "say which column holds the reward" in content["problems"][0]

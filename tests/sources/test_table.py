@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from logs import FORMATS, LOG, joined, same, write_parquet
 
-from inferl import Transitions
+from inferl import DoublyRobust, Evaluator, Transitions
 from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError, TargetError
 from inferl.features import OneHot
 from inferl.sources import Table, table
@@ -237,6 +237,22 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
     assert same(chunk, joined(table(pa.table(data), policy=function, **options)))
 
 
+def test_without_features_the_value_of_the_starts_is_the_mean_return() -> None:
+    """It does not depend on the features, so a constant is enough; the report says so."""
+    rng = np.random.default_rng(2)
+    episode = np.repeat(np.arange(50), 4)
+    data = pa.table({
+        "episode": episode, "reward": rng.normal(size=200), "terminated": np.arange(200) % 4 == 3
+    })  # fmt: skip
+    log = table(data, discount=1)
+    interval = Evaluator(DoublyRobust(1)).update(log).interval()
+    returns = np.asarray(data["reward"]).reshape(50, 4).sum(axis=1)
+    assert interval.estimate == pytest.approx(returns.mean())
+    assert interval.standard_error == pytest.approx(returns.std(ddof=1) / np.sqrt(50), rel=0.2)
+    assert log.feature_names == ("1",)
+    assert log.describe()["features"].startswith("a constant")
+
+
 # Settings.
 
 
@@ -244,7 +260,7 @@ def test_a_target_policy_is_asked_about_the_actions() -> None:
     ("options", "words"),
     [
         (
-            {"features": None},
+            {"features": None, "episode": None, "terminated": None, "order": None},
             "say which features to use, with features=, or which columns .*the log has the columns patient, hour",
         ),
         ({"reward": None}, "say which column holds the reward"),

@@ -14,7 +14,7 @@ from inferl.errors import SettingError
 from inferl.features import Features, OneHot
 from inferl.features.one_hot import as_features
 from inferl.sources.logs.ages import AgeColumns
-from inferl.sources.logs.columns import Columns, choice, recognised
+from inferl.sources.logs.columns import Columns, recognised
 from inferl.sources.logs.encoding import (
     Encoded,
     Encoding,
@@ -263,8 +263,11 @@ class MappedStatesEncoder(_Ageless):
         return Encoded(out, states)
 
 
-def encoding_of(features: Any, state: Any, n_states: int | None, available: Sequence[str], log: str) -> Encoding:
-    """Return the encoding that a user asked for: a formula, a map of a state, or a table of states."""
+def encoding_of(features: Any, state: Any, n_states: int | None, available: Sequence[str]) -> Encoding:
+    """Return the encoding that a user asked for: a formula, a map of a state, or a table of states.
+
+    Without any, it is a constant.
+    """
     if state is not None:
         columns = (state,) if isinstance(state, str) else tuple(state)
         if features is not ... and features is not None:
@@ -272,12 +275,7 @@ def encoding_of(features: Any, state: Any, n_states: int | None, available: Sequ
         return StateTable(columns) if n_states is None else NumberedStates(columns, n_states)
     if features is ...:
         features = recognised({}, available).get("features")
-    if features is None:
-        raise SettingError(
-            f"{log}: say which features to use, with features=, or which columns are the state, with state=; "
-            f"{choice(available)}"
-        )
-    return FormulaEncoding(formula_of(features, available))
+    return FormulaEncoding(formula_of("1" if features is None else features, available))
 
 
 def check_state(features: Any, state: Any, n_states: int | None) -> None:

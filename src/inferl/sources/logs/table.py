@@ -19,7 +19,7 @@ from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.ages import aged
-from inferl.sources.logs.columns import Column, Columns, home_of, resolve
+from inferl.sources.logs.columns import Column, Columns, choice, home_of, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.encoding import Encoder, Encoding, Learned, encoded_state
@@ -92,7 +92,7 @@ class Table:
         if self.fit_behaviour is not None and progress.rows == 0:
             progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
         with open_log(self.source) as log:
-            encoding = encoding_of(self.features, self.state, self.n_states, log.columns, log.name)
+            encoding = encoding_of(self.features, self.state, self.n_states, log.columns)
             columns, targets = self._read_as(log.name, log.columns)
             formula = behaviour_formula(self.fit_behaviour, log.columns)
             progress.compute_with(targets, formula, log.name)
@@ -209,7 +209,7 @@ class Table:
     def _first_pass(self) -> Learned:
         """Learn what the features depend on, from their columns alone."""
         with open_log(self.source) as log:
-            encoding = encoding_of(self.features, self.state, self.n_states, log.columns, log.name)
+            encoding = encoding_of(self.features, self.state, self.n_states, log.columns)
             columns = self._resolved(log.name, log.columns)
             parts = [part for part in (columns.features, columns.next_features) if part]
             homes = dict.fromkeys(home_of(name, log.columns) or name for part in parts for name in part)
@@ -233,7 +233,7 @@ class Table:
         return self._fitted[0]
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
-        encoding = encoding_of(self.features, self.state, self.n_states, available, log)
+        encoding = encoding_of(self.features, self.state, self.n_states, available)
         formula = behaviour_formula(self.fit_behaviour, available)
         fitted = formula.variables if formula else None
         wanted = {**self.wanted, "features": encoding.variables, "fit_behaviour": fitted}
@@ -241,6 +241,12 @@ class Table:
         check_next(encoding, columns, any(not policy.columns for policy in self.policies.values()))
         if self.episodes_end and (columns.episode is None or columns.next_features):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
+        unnamed = not encoding.variables and self.features in (..., None)
+        if unnamed and not any((columns.episode, columns.terminated, columns.truncated)):
+            raise SettingError(
+                f"{log}: say which features to use, with features=, or which columns are the state, with state=; they "
+                f"may be left out if a column shows the episodes; {choice(available)}"
+            )
         limited = self.ends and columns.truncated is not None
         if self.discount == 1 and columns.terminated is None and not self.episodes_end and not limited:
             raise SettingError(
@@ -364,6 +370,8 @@ class Table:
         if not self._now:
             return {"log": f"{self.name}, not read yet"}
         facts = {"log": f"{self.name}, {self.rows:,} rows"}
+        if self._fitted and not self._fitted[0].variables and self.features in (..., None):
+            facts["features"] = "a constant, since none were named; good features make the interval narrower"
         if self._progress.pairing.mixed:
             most = self._progress.pairing.labelling.most_open
             facts["episodes"] = f"mixed in order of time, at most {most:,} open at once"
@@ -493,7 +501,8 @@ def table(
     features
         A formula, ``"hr + C(ward) + poly(age, 2)"``, or names of columns, whose features are added. There is an
         intercept unless the formula says ``- 1``; a column of lists alone is taken as it stands. Or a feature map of
-        `inferl.features`, which is applied to the columns of `state`.
+        `inferl.features`, which is applied to the columns of `state`. Left out, and not recognised, it is a constant:
+        the value of the start distribution does not depend on the features.
     reward, action
         The action is read only if a `policy` needs it.
     episode, order
