@@ -37,7 +37,8 @@ def evaluate(
         Name,
         typer.Option(
             help="A formula, 'hr + C(ward) + poly(age, 2)', or columns, hr,bp; with an intercept unless it says - 1. "
-            "Left out: a constant, which is enough for the value of the starts of episodes. Beside --state: a feature map of these columns, module:name.",
+            "Left out: a constant, which is enough for the value of the starts of episodes. Beside --state: a feature "
+            "map of these columns, module:name.",
             rich_help_panel=_PANEL,
             metavar="FORMULA",
         ),
