@@ -75,6 +75,11 @@ def test_probabilities_are_those_of_scikit_learn_out_of_fold() -> None:
     np.testing.assert_allclose(by_row, by_hand(folds_of(np.arange(1, N + 1))), rtol=1e-4)
 
 
+def test_a_constant_column_adds_nothing() -> None:
+    third = LOG.append_column("third", pa.array(np.full(N, 1e6 / 3)))
+    np.testing.assert_allclose(fitted(third, fit_behaviour=f"{FORMULA} + third"), fitted(), rtol=1e-6)
+
+
 def test_two_actions_and_frequencies() -> None:
     two = LOG.set_column(3, "action", pa.array(ACTION == 1))
     chance = fitted(two, fit_behaviour="1")
@@ -134,6 +139,7 @@ def test_a_formula_that_does_not_fit_is_told() -> None:
     assert "the behaviour policy does not fit: in a tenth of the rows, action " in told.message
     assert told.remedy.startswith("add to fit_behaviour what the decisions depended on")
     assert not check(log, "poly(severity, 6)").failed
+    assert check(log[:40], "severity").status == "not available"
 
 
 def describe(**options: Any) -> str:

@@ -15,7 +15,8 @@ __all__ = ["FOLDS", "Behaviour", "Gap", "fitted", "folds_of", "scrambled"]
 
 FOLDS = 5
 TENTHS = 10
-FEWEST = 5  # expected actions, and expected others, in a tenth that is compared: the rule of thumb for counts
+FEWEST = 5  # variance of the number of actions in a tenth that is compared: the rule of thumb for counts
+ROUNDING = 1e-12  # standard deviation of a column, relative to its mean, that is rounding: the column is constant
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,9 @@ def fitted(columns: Floats, actions: Integers, folds: Integers, names: tuple[str
     if len(names) < 2:
         raise DataError(f"the action is {', '.join(names) or 'nowhere given'} in all rows: there is nothing to fit")
     center, scale = columns.mean(axis=0), columns.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    standard = (columns - center) / scale
+    varies = scale > ROUNDING * np.abs(center)
+    scale = np.where(varies, scale, 1.0)
+    standard = np.where(varies, (columns - center) / scale, 0.0)
     coefficients = np.zeros((FOLDS, columns.shape[1] + 1, len(names)))
     frequencies = np.zeros(len(actions))
     for fold in range(FOLDS):
@@ -109,7 +111,7 @@ def fitted(columns: Floats, actions: Integers, folds: Integers, names: tuple[str
         float(losses.mean()),
         float(frequencies.mean()),
         float(np.exp(-losses.max())),
-        _worst_gap(np.exp(found), actions, int(np.sum(columns.std(axis=0) > 0)) + 1),
+        _worst_gap(np.exp(found), actions, int(varies.sum()) + 1),
     )
 
 

@@ -71,6 +71,8 @@ class Propensities:
     def check(self) -> Check:
         """Check whether the actions were taken as often as fitted, wherever the fitted probability is high or low."""
         gap, name = self.model.gap, self.model.actions[self.model.gap.action]
+        if gap.error == np.inf:
+            return Check("propensities", "not available", "too few rows to compare fitted probabilities with actions")
         found = (
             f"in a tenth of the rows, action {name} was fitted with probability {gap.fitted:.3f} and taken with "
             f"frequency {gap.taken:.3f}, {gap.distance:.1f} standard errors apart"
