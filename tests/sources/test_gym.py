@@ -131,14 +131,6 @@ def test_the_seed_decides() -> None:
     assert not same(rows[0], rows[2])
 
 
-def test_the_environment_is_seeded_once() -> None:
-    env = Salary(length=2)
-    source = rollout(env, lambda _: 0, inferl.features.OneHot(1), discount=0.9, seed=7)
-    list(source.take(episodes=1))
-    list(source.take(steps=3))
-    assert env.seeds == [7, None, None]
-
-
 def test_actions_do_not_follow_the_chances_of_the_environment() -> None:
     """An environment and a policy with one seed must not draw the same numbers."""
 

@@ -46,7 +46,8 @@ def test_a_trained_policy_is_evaluated(model: Any, mode: AutoresetMode, determin
     assert interval.width < 2
     # Both speak of the same steps; features and the episodes still open make a difference, which is small.
     assert interval.estimate == pytest.approx(direct.estimate, abs=0.5)
-    alone = rollout(gymnasium.make("CartPole-v1"), policy, features, discount=0.95, seed=4)
+    single = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")])
+    alone = rollout(single, policy, features, discount=0.95, seed=4)
     stream = path[np.flatnonzero(path.stream == 1)[:200]]
     # Up to rounding: a network sums a batch in another order than a single observation.
     np.testing.assert_allclose(stream.features, Transitions.join(list(alone.take(steps=200))).features, atol=1e-5)

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 @modes
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_is_the_environment_alone(case: str, mode: AutoresetMode) -> None:
-    """Stream i of seed s is the single environment of seed s + i: to the bit, with its true last observations."""
+    """Stream i of seed s is the vector of one of seed s + i: to the bit, with its true last observations."""
     make, policy, features = CASES[case]
     envs = SyncVectorEnv([make] * N, autoreset_mode=mode)
     path = joined(rollout(envs, policy, features, discount=0.9, seed=5, chunk=50).take(steps=1000))
@@ -71,7 +71,8 @@ def test_a_stream_is_the_environment_alone(case: str, mode: AutoresetMode) -> No
     assert (path.last & (path.discounts > 0)).any()
     for i in range(N):
         stream = of_stream(path, i)
-        alone = joined(rollout(make(), policy, features, discount=0.9, seed=5 + i).take(steps=len(stream)))
+        single = SyncVectorEnv([make])
+        alone = joined(rollout(single, policy, features, discount=0.9, seed=5 + i).take(steps=len(stream)))
         assert_same(stream, alone)
 
 

@@ -55,7 +55,7 @@ def assert_equal(one: inferl.Interval, other: inferl.Interval) -> None:
 def test_the_evaluator_sees_what_a_rollout_shows() -> None:
     env = watched()
     infos = play(env, UNIFORM, 1000, seed=4)
-    source = rollout(lake(), UNIFORM, inferl.features.OneHot(16), 0.9, seed=4)
+    source = rollout(SyncVectorEnv([lake]), UNIFORM, inferl.features.OneHot(16), 0.9, seed=4)
     evaluator = table().update(source.take(steps=1000))
     assert_equal(env.interval(), evaluator.interval(source.start()))
     assert env.evaluator.episodes == evaluator.episodes > 100
@@ -145,7 +145,7 @@ def test_an_entry_of_info_is_never_overwritten() -> None:
 def test_ratios() -> None:
     env = watched(ratio=Ratio(RIGHT, UNIFORM), target=0)
     play(env, UNIFORM, 2000, seed=1)
-    source = rollout(lake(), UNIFORM, inferl.features.OneHot(16), 0.9, seed=1, target_policy=RIGHT)
+    source = rollout(SyncVectorEnv([lake]), UNIFORM, inferl.features.OneHot(16), 0.9, seed=1, target_policy=RIGHT)
     evaluator = table().update(source.take(steps=2000))
     assert_equal(env.interval(), evaluator.interval(0))
     assert env.evaluator.report(0).facts["ratios"] == "given (off-policy)"
@@ -159,7 +159,8 @@ def test_vectors_of_features() -> None:
         return int(observation[2] > 0)
 
     play(env, lean, 1000, seed=2)
-    source = rollout(TimeLimit(gymnasium.make("CartPole-v1"), 30), lean, features, 0.9, seed=2)
+    envs = SyncVectorEnv([lambda: TimeLimit(gymnasium.make("CartPole-v1"), 30)])
+    source = rollout(envs, lean, features, 0.9, seed=2)
     assert_equal(env.interval(), poles().update(source.take(steps=1000)).interval(source.start()))
     assert pole.n == 1000
 

@@ -266,6 +266,7 @@ def _state(values: dict[str, str], source: Source) -> Any:
 
 def make_rollout(options: Mapping[str, Any]) -> Rollout:
     """Make the environment and the policy that the options of ``inferl rollout`` describe."""
+    from inferl.policies import Uniform
     from inferl.sources import rollout
     from inferl.sources.steps import import_gymnasium
 
@@ -277,7 +278,7 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
         env = gymnasium.make(options["env"], **settings)
     except (gymnasium.error.Error, TypeError) as error:
         raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
-    policy = _uniform(env, options["seed"]) if options["policy"] == "random" else _imported(options["policy"])
+    policy = Uniform(env.action_space) if options["policy"] == "random" else _imported(options["policy"])
     features = _imported(options["features"]) if "features" in options else _usual_features(env)
     said = {"seed": options["seed"], "time_limit": options.get("time_limit"), "episodes": options["episodes"]}
     return rollout(env, policy, features, options["discount"], **said)
@@ -304,18 +305,6 @@ def _imported(text: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise SettingError(f"cannot import {text}: {error}") from None
-
-
-def _uniform(env: Any, seed: int) -> Any:
-    import numpy as np
-
-    from inferl.policies import Probabilities
-
-    space = env.action_space
-    if hasattr(space, "n"):
-        return Probabilities(lambda observation: np.full(space.n, 1 / space.n))
-    space.seed(seed)
-    return lambda observation: space.sample()
 
 
 def _usual_features(env: Any) -> Any:

@@ -21,16 +21,16 @@ __all__ = ["copied", "count", "import_torch", "is_module", "outputs", "placed", 
 
 
 def copied(batch: Any) -> Any:
-    """Copy a batch, or a single observation, as arrays: an environment may reuse its buffer.
+    """Copy a batch, or a single observation, as arrays and numbers: an environment may reuse its buffer.
 
-    >>> copied({"position": [0.5, 1.0]})
-    {'position': array([0.5, 1. ])}
+    >>> copied({"position": [0.5, 1.0], "floor": 3})
+    {'position': array([0.5, 1. ]), 'floor': np.int64(3)}
     """
     if isinstance(batch, dict):
         return {name: copied(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
         return tuple(copied(part) for part in batch)
-    return np.array(batch)
+    return np.array(batch)[()]
 
 
 def count(batch: Any) -> int:

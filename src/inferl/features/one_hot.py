@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import as_array, as_count
+from inferl.data.batches import count
 from inferl.errors import DataError, SettingError
 from inferl.features.base import Features
 
-__all__ = ["OneHot", "as_features"]
+__all__ = ["OneHot", "OneState", "as_features"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,21 @@ class OneHot:
         if outside.size:
             raise DataError(f"observation {outside[0]} is outside the table, whose states are 0 to {self.n - 1}")
         return int(states) if states.ndim == 0 else states.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class OneState:
+    """A table with one state, for all observations: no features, as for a mean return.
+
+    >>> OneState()(np.zeros((3, 4)))
+    array([0, 0, 0])
+    """
+
+    dimension = 1
+
+    def __call__(self, observations: Any) -> Any:
+        """Return 0 for each of n observations."""
+        return np.zeros(count(observations), np.int64)
 
 
 def as_features(features: Any) -> Features:

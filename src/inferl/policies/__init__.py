@@ -8,7 +8,7 @@ policies, and `as_policy`, which converts what a user has.
 from inferl.policies.base import Policy
 from inferl.policies.derived import EpsilonGreedy, Ratio, as_policy, epsilon_greedy
 from inferl.policies.models import Logits, Predictor
-from inferl.policies.simple import Deterministic, Probabilities, Table
+from inferl.policies.simple import Deterministic, Probabilities, Table, Uniform
 
 __all__ = [
     "Deterministic",
@@ -19,6 +19,7 @@ __all__ = [
     "Probabilities",
     "Ratio",
     "Table",
+    "Uniform",
     "as_policy",
     "epsilon_greedy",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Floats, read, short
@@ -15,7 +16,7 @@ from inferl.data.batches import count, rows, stacked
 from inferl.errors import DataError
 from inferl.policies.base import NETWORK_TOLERANCE, TABLE_TOLERANCE, Policy, cuts, distributions, draw
 
-__all__ = ["Deterministic", "Probabilities", "Table"]
+__all__ = ["Deterministic", "Probabilities", "Table", "Uniform"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,6 +124,45 @@ class Probabilities(Policy):
         if len(found) != n:
             raise DataError(f"the policy's function returned {len(found)} rows of probabilities for {n} observations")
         return found
+
+
+@dataclass(frozen=True)
+class Uniform(Policy):
+    """A policy that draws every action from a space, whatever the observation.
+
+    Parameters
+    ----------
+    space
+        The action space of a Gymnasium environment. It is seeded anew for each action.
+
+    Examples
+    --------
+    >>> import gymnasium, numpy as np
+    >>> policy = Uniform(gymnasium.spaces.Discrete(4))
+    >>> policy.batch(np.zeros(2), np.array([0.1, 0.9])), policy.probabilities(np.zeros(1))
+    (array([0, 3]), array([[0.25, 0.25, 0.25, 0.25]]))
+    >>> Uniform(gymnasium.spaces.Box(-1, 1, (2,)))(0, 0.5).shape
+    (2,)
+    """
+
+    space: Any
+
+    def batch(self, observations: Any, uniforms: Floats) -> Any:
+        """Draw an action for each of n observations."""
+        if hasattr(self.space, "n") and not hasattr(self.space.n, "__len__"):
+            first = int(getattr(self.space, "start", 0))
+            return first + np.floor(uniforms * int(self.space.n)).astype(np.int64)
+        return stacked([self._drawn(float(uniform)) for uniform in uniforms])
+
+    def probabilities(self, observations: Any) -> Floats:
+        """Return the same probability for each action of a discrete space, (n, actions)."""
+        if not hasattr(self.space, "n") or getattr(self.space, "start", 0) != 0:
+            return super().probabilities(observations)
+        return np.full((count(observations), int(self.space.n)), 1 / int(self.space.n))
+
+    def _drawn(self, uniform: float) -> Any:
+        self.space.seed(int(uniform * 2**53))  # all digits of a uniform number, so that they alone decide
+        return self.space.sample()
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,27 @@
-"""Rollouts: a policy acts in a Gymnasium environment, single or vector, which is a source of transitions."""
+"""Rollouts: a policy acts in a Gymnasium environment, or in copies of it, which is a source of transitions."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from inferl.data.arrays import as_count
-from inferl.data.batches import copied, stacked
-from inferl.data.invariants import COUNT, bounds
+from inferl.data.batches import stacked
+from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
-from inferl.errors import SettingError
+from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.features import Features
-from inferl.features.one_hot import as_features
+from inferl.features.one_hot import OneState, as_features
 from inferl.policies import Policy, Ratio, as_policy
 from inferl.sources.base import as_plain, from_plain
+from inferl.sources.episodes import Copies, EpisodePlay, copies_of
 from inferl.sources.starts import Starts
 from inferl.sources.steps import (
     Step,
-    check_action,
     check_discount,
     check_space,
     import_gymnasium,
@@ -39,54 +39,30 @@ __all__ = ["Rollout", "import_gymnasium", "rollout"]
 
 
 @dataclass(eq=False)
-class Play:
-    """A policy that acts in a single environment."""
-
-    env: Env[Any, Any]
-    policy: Policy
-    seed: int
-    generator: np.random.Generator
-    observation: Any = None
-    open: bool = False  # whether an episode is under way
-    episode: int = -1
-
-    def play(self) -> list[Step]:
-        """Play one step, after a reset if no episode is under way."""
-        first = not self.open
-        if first:
-            # Seeded once: the environment's own generator then serves all episodes.
-            self.observation, _ = self.env.reset(seed=self.seed) if self.episode < 0 else self.env.reset()
-            self.open, self.episode = True, self.episode + 1
-        before = copied(self.observation)  # because an environment may reuse its buffer
-        action = self.policy(self.observation, self.generator.random())
-        check_action(action, self.env.action_space)
-        self.observation, reward, terminated, truncated, _ = self.env.step(action)
-        self.open = not (terminated or truncated)
-        after = copied(self.observation)
-        step = Step(
-            before, action, float(reward), after, bool(terminated), not self.open, first, self.episode, stream=0
-        )
-        return [step]
-
-
-@dataclass(eq=False)
 class _Taken:
-    """The steps that were handed out; updated with every chunk."""
+    """What was handed out, which is also the position of a rollout."""
 
     steps: int = 0
     episodes: int = 0  # ended
+    within: int = 0  # steps since then, if episodes come one after the other
     starts: Starts = field(default_factory=Starts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Position:
-    """How many steps were handed out: `Rollout.resume` plays them again."""
-
-    steps: int
+    path: int = -1  # hash of all observations of an ended episode, or -1
+    alike: bool = True  # whether all ended episodes have the same
 
     def verify(self) -> None:
         """Check the bounds of a position that comes from a file."""
-        bounds(self, {"steps": COUNT})
+        bounds(self, {"steps": COUNT, "episodes": (0, self.steps), "within": (0, self.steps - self.episodes)})
+        bounds(self, {"path": (-1, 2**32 - 1)})
+        demand(self.starts.number <= self.steps, f"{self.starts.number} episodes began in {self.steps} steps")
+
+    def add(self, steps: list[Step], starts: Starts) -> None:
+        """Add steps, given the starts after them."""
+        self.steps, self.starts = self.steps + len(steps), starts
+        for step in steps:
+            self.within += 1
+            if step.last:
+                self.alike = self.alike and step.path >= 0 and (self.episodes == 0 or step.path == self.path)
+                self.episodes, self.within, self.path = self.episodes + 1, 0, step.path
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +72,7 @@ class Rollout:
     Attributes
     ----------
     env
-        The environment, single or vector.
+        The environment, single or vector; of several copies, the first.
     policy
         Chooses actions.
     features
@@ -116,10 +92,9 @@ class Rollout:
 
     Examples
     --------
-    >>> import gymnasium, inferl
-    >>> env = gymnasium.make("FrozenLake-v1", map_name="8x8")
-    >>> source = inferl.sources.rollout(env, lambda observation: 2, inferl.features.OneHot(64), discount=0.99)
-    >>> evaluator = inferl.Evaluator(inferl.TD(64)).update(source.take(episodes=10))
+    >>> import inferl
+    >>> source = inferl.sources.rollout("CartPole-v1", lambda observation: int(observation[2] > 0))
+    >>> evaluator = inferl.Evaluator(inferl.DoublyRobust(source.dimension)).update(source.take(episodes=10))
     >>> evaluator.episodes
     10
     """
@@ -133,7 +108,8 @@ class Rollout:
     ratio: Ratio | None
     ends: bool
     episodes: int | None
-    _play: Play | VectorPlay = field(repr=False)
+    _play: EpisodePlay | VectorPlay = field(repr=False)
+    _copies: Copies = field(repr=False)
     _waiting: deque[Step] = field(init=False, repr=False, default_factory=deque)  # played, and not yet handed out
     _taken: _Taken = field(init=False, repr=False, default_factory=_Taken)
 
@@ -143,7 +119,8 @@ class Rollout:
         Parameters
         ----------
         episodes
-            Stop when this many more episodes have ended, in any stream. One that an earlier call left open counts.
+            Stop when this many more episodes have ended; in a vector environment, in any stream. One that an earlier
+            call left open counts.
         steps
             Stop after this many steps, even in mid-episode: the next call continues from there.
 
@@ -159,10 +136,9 @@ class Rollout:
         """
         if (episodes is None) == (steps is None):
             raise SettingError("say either how many episodes to take or how many steps")
-        amount = episodes if steps is None else steps
+        unit, amount = ("episodes", episodes) if steps is None else ("steps", steps)
         assert amount is not None
-        as_count("episodes" if steps is None else "steps", amount, 0)
-        return self._chunks(amount, (lambda step: step.last) if steps is None else (lambda step: True))
+        return self._chunks(as_count(unit, amount, 0), unit)
 
     @property
     def dimension(self) -> int:
@@ -171,15 +147,16 @@ class Rollout:
 
     @property
     def position(self) -> dict[str, Any]:
-        """How many steps were handed out, as plain data for `resume`."""
-        plain: dict[str, Any] = as_plain(_Position(self._taken.steps))
+        """What was handed out, as plain data for `resume`."""
+        plain: dict[str, Any] = as_plain(self._taken)
         return plain
 
     def resume(self, position: Any) -> Rollout:
-        """Play the steps before a position again, and return this rollout.
+        """Go on from a position, and return this rollout, which must be a new one.
 
-        An environment cannot be put into a state. But with the same seed, and a policy that depends on nothing else,
-        the same steps come again. The rollout must be a new one, of a new environment.
+        An environment cannot be put into a state, but with the same seed, and a policy that depends on nothing else,
+        the same steps come again. The episode that was open is played again up to the position; of a vector
+        environment, whose streams go on from episode to episode, all steps are.
 
         Examples
         --------
@@ -193,20 +170,45 @@ class Rollout:
         >>> found.features.tolist() == expected.features.tolist()
         True
         """
-        steps = from_plain(_Position, position).steps
+        at: _Taken = from_plain(_Taken, position)
         if self._taken.steps or self._waiting:
             raise SettingError("this rollout has been played already; make a new one, of a new environment, to resume")
-        for _ in self.take(steps=steps):
-            pass
+        if isinstance(self._play, VectorPlay):
+            for _ in self.take(steps=at.steps):
+                pass
+            return self
+        self._play.skip(at.episodes)
+        for _ in range(at.within):
+            if self._next(None).last:
+                raise CheckpointMismatchError(
+                    f"episode {at.episodes} is shorter than before: the environment or the policy has changed, or "
+                    "depends on more than its seed"
+                )
+        for f in fields(_Taken):
+            setattr(self._taken, f.name, getattr(at, f.name))
         return self
+
+    @property
+    def identical(self) -> bool:
+        """Whether all episodes so far, at least two, had the same observations: then nothing seems to be random."""
+        return self._taken.alike and self._taken.episodes > 1
+
+    def close(self) -> None:
+        """Close the environments that the rollout has made."""
+        self._copies.close()
 
     def describe(self) -> dict[str, str]:
         """Return what a report should say about the rollout."""
-        spec, taken = self.env.spec, self._taken
-        name = type(self.env.unwrapped).__name__ if spec is None else spec.id
+        taken = self._taken
         count = f"{taken.episodes:,} episodes, {taken.steps:,} steps, seed {self.seed}"
         several = f"{number} x " if (number := getattr(self.env, "num_envs", 1)) > 1 else ""
-        return {"environment": f"{several}{name}, {count}"}
+        return {"environment": f"{several}{self.name}, {count}"}
+
+    @property
+    def name(self) -> str:
+        """Name of the environment: its id, or its class."""
+        spec = self.env.spec
+        return type(self.env.unwrapped).__name__ if spec is None else spec.id
 
     def start(self, conditional: bool = False) -> Starts:
         """Return the observed start distribution, as a target: the mean features of the starts handed out so far.
@@ -244,59 +246,73 @@ class Rollout:
         True
         """
         if self.episodes is None:
-            return self._chunks(1, lambda step: False)
-        return self._chunks(self.episodes - self._taken.episodes, lambda step: step.last)
+            return self._chunks(np.inf, "steps")
+        return self._chunks(self.episodes - self._taken.episodes, "episodes")
 
-    def _chunks(self, remaining: int, counts: Callable[[Step], bool]) -> Iterator[Transitions]:
+    def _chunks(self, remaining: float, unit: str) -> Iterator[Transitions]:
+        # Episodes come in order, so no later one will be needed.
+        limit = int(self._taken.episodes + remaining) if unit == "episodes" else None
         while remaining > 0:
             taken: list[Step] = []
             while remaining > 0 and len(taken) < self.chunk:
-                while not self._waiting:  # a step of a vector environment may consist of resets alone
-                    self._waiting.extend(self._play.play())
-                taken.append(self._waiting.popleft())
-                remaining -= counts(taken[-1])
+                taken.append(self._next(limit))
+                remaining -= taken[-1].last if unit == "episodes" else 1
             yield self._transitions(taken)
+
+    def _next(self, limit: int | None) -> Step:
+        """Return the next step; play on if none waits."""
+        while not self._waiting:  # a step of a vector environment may consist of resets alone
+            self._waiting.extend(self._play.play(limit))
+        return self._waiting.popleft()
 
     def _transitions(self, taken: list[Step]) -> Transitions:
         chunk = transitions(taken, self.features, self.discount, ends=self.ends)
         if self.ratio is not None:
             observations, actions = stacked([step.observation for step in taken]), [step.action for step in taken]
             chunk = chunk.with_ratios(self.ratio.batch(observations, stacked(actions)))
-        now = self._taken
-        now.starts = with_starts(now.starts, taken, chunk, self.features)
-        now.steps, now.episodes = now.steps + len(taken), now.episodes + int(chunk.last.sum())
+        self._taken.add(taken, with_starts(self._taken.starts, taken, chunk, self.features))
         return chunk
 
 
 def rollout(
-    env: Env[Any, Any] | VectorEnv[Any, Any, Any],
+    env: Any,
     policy: Any,
-    features: Any,
-    discount: float,
+    features: Any = None,
+    discount: float = 1.0,
     seed: int = 0,
     chunk: int = 256,
     target_policy: Any = None,
     time_limit: str | None = None,
     episodes: int | None = None,
+    num_envs: int | None = None,
 ) -> Rollout:
     """Let a policy act in a Gymnasium environment, which gives transitions.
 
     Where an episode terminates, the discount is 0; `time_limit` says what a truncation means. No transition leads
-    across a reset, under any autoreset mode of a vector environment.
+    across a reset.
 
-    Each sub-environment of a vector environment is a stream. Sub-environment i has the seed ``seed + i``, as in
-    Gymnasium, and takes the same steps as it would alone with that seed. So the seeds of independent runs of n
-    sub-environments must lie n apart.
+    Each episode has seeds of its own, for the environment and for the actions, which follow from `seed` and from the
+    number of the episode. Episodes are played side by side in copies of the environment, and handed out one after the
+    other. So the steps do not depend on the number of copies (except for the last bits of a network, which may depend
+    on the size of a batch), and two policies with the same seed meet the same episodes. That needs an environment whose
+    episodes depend on the seed of their reset alone. One that carries something over, as a wrapper that learns to
+    normalise does, is played with ``num_envs=1``.
+
+    A vector environment is stepped as it is. Each of its sub-environments is a stream. Sub-environment i has the seed
+    ``seed + i``, as in Gymnasium, for all its episodes. So the seeds of independent runs of n sub-environments must lie
+    n apart.
 
     Parameters
     ----------
     env
-        A Gymnasium environment, single or vector.
+        The id of a Gymnasium environment, an ``EnvSpec``, or a function that makes an environment; an environment, or a
+        list of copies; or a vector environment.
     policy
         Chooses the actions: a table (states, actions) of probabilities; a function from an observation to an action; a
         Stable-Baselines3 model; or any of `inferl.policies`.
     features
         Turns observations into features, for example ``OneHot(64)``; a ``Discrete`` space stands for its `OneHot`.
+        Default: none, for the mean return.
     discount
         gamma, in (0, 1].
     seed
@@ -307,10 +323,13 @@ def rollout(
         The policy to evaluate, if it is not the one that acts. Both then need probabilities.
     time_limit
         What a truncation means. ``"ends"``: the limit is part of the task, and returns count up to it. ``"cut"``: the
-        discount and the true last observation are kept, and the value extends beyond the cut. Default: ``"ends"`` if
-        the discount is 1, else ``"cut"``.
+        discount and the true last observation are kept, and the value extends beyond the cut, which needs features.
+        Default: ``"ends"`` if the discount is 1 or there are no features, else ``"cut"``.
     episodes
         Number of episodes after which iterating ends. Default: it never does.
+    num_envs
+        Number of copies that are played side by side. Default: 8 if they can be made; an environment is played as it
+        is.
 
     Examples
     --------
@@ -324,7 +343,13 @@ def rollout(
     >>> chunk.next_features.tolist(), chunk.discounts.tolist()
     ([1, 2, 6, 10, 14, 15], [0.9, 0.9, 0.9, 0.9, 0.9, 0.0])
 
-    Three sub-environments at once:
+    The same episodes, with one copy and with three:
+
+    >>> one, three = (rollout("FrozenLake-v1", [[0.25] * 4] * 16, num_envs=n).take(episodes=20) for n in (1, 3))
+    >>> inferl.Transitions.join(list(one)).last.tolist() == inferl.Transitions.join(list(three)).last.tolist()
+    True
+
+    Three sub-environments of a vector environment:
 
     >>> envs = gymnasium.make_vec("FrozenLake-v1", num_envs=3, vectorization_mode="sync")
     >>> (chunk,) = rollout(envs, [[0.25] * 4] * 16, envs.single_observation_space, discount=0.9).take(steps=6)
@@ -332,24 +357,36 @@ def rollout(
     [0, 1, 2, 0, 1, 2]
     """
     gymnasium = import_gymnasium()
-    world: Any = env
-    vector = isinstance(world, gymnasium.vector.VectorEnv)
-    if not vector and not isinstance(world, gymnasium.Env):
-        raise SettingError(
-            f"env is a {type(env).__name__}, neither a gymnasium.Env nor a gymnasium.vector.VectorEnv; of a vector "
-            "environment of another library, pass the environments inside it"
-        )
     as_count("chunk", chunk, 1)
     as_count("seed", seed, 0)
     if episodes is not None:
         as_count("episodes", episodes, 1)
-    check_space(world.single_observation_space if vector else world.observation_space)
+    check_discount(discount)
+    if features is None and time_limit == "cut":
+        raise SettingError(
+            "time_limit is 'cut', so the value extends beyond the limit, where only features can say anything; give "
+            "features, or count returns up to the limit: time_limit='ends'"
+        )
+    ends = limit_ends("ends" if features is None and time_limit is None else time_limit, discount)
+    known = OneState() if features is None else as_features(features)
     acting = as_policy(policy)
     ratio = None if target_policy is None else Ratio(target_policy, acting)
-    # Not default_rng(seed): the environment seeds its own generator so, and actions and transitions would be drawn from
-    # the same numbers.
-    children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(world.num_envs if vector else 1)]
-    generators = [np.random.default_rng(child) for child in children]
-    play = VectorPlay(world, acting, seed, generators) if vector else Play(world, acting, seed, generators[0])
-    ends = limit_ends(time_limit, check_discount(discount))
-    return Rollout(env, acting, as_features(features), float(discount), seed, chunk, ratio, ends, episodes, play)
+    play: EpisodePlay | VectorPlay
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        if num_envs is not None:
+            raise SettingError(f"env is a vector environment of {env.num_envs}; leave num_envs out")
+        check_space(env.single_observation_space)
+        # Not default_rng(seed): the environment seeds its own generator so, and actions and transitions would be drawn
+        # from the same numbers.
+        children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(env.num_envs)]
+        play, copies, world = (
+            VectorPlay(env, acting, seed, list(map(np.random.default_rng, children))),
+            Copies([], []),
+            env,
+        )
+    else:
+        copies = copies_of(env, num_envs)
+        world = copies.envs[0]
+        check_space(world.observation_space)
+        play = EpisodePlay(copies.envs, acting, seed, blank=0 if features is None and ratio is None else None)
+    return Rollout(world, acting, known, float(discount), seed, chunk, ratio, ends, episodes, play, copies)

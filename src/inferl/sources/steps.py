@@ -40,6 +40,7 @@ class Step(NamedTuple):
     first: bool  # the observation is that of a reset
     episode: int
     stream: int
+    path: int = -1  # hash of all observations of the episode so far, if it is known
 
 
 def transitions(
@@ -57,7 +58,7 @@ def transitions(
     for an evaluator that misses nothing and may have seen these labels before.
     """
     n = len(steps)
-    before, _, rewards, after, terminated, last, first, episode, stream = zip(*steps, strict=True)
+    before, _, rewards, after, terminated, last, first, episode, stream, _ = zip(*steps, strict=True)
     phi = features(stacked([*before, *after]))  # both sides in one call: a network is run once
     return Transitions(
         phi[:n],

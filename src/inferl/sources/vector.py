@@ -120,8 +120,8 @@ class VectorPlay:
     def __post_init__(self) -> None:
         self.pairing = Pairing(self.env)
 
-    def play(self) -> list[Step]:
-        """Step all sub-environments once, after the resets that are due."""
+    def play(self, limit: int | None = None) -> list[Step]:
+        """Step all sub-environments once, after the resets that are due; it resets by itself, whatever the limit."""
         pairing = self.pairing
         if pairing.observations is None:
             # Seeded once, sub-environment i with seed + i: their own generators then serve all episodes.
