@@ -71,10 +71,40 @@ def test_nested_fields_and_lists(form: str, tmp_path: Path) -> None:
     assert joined(source).features.tolist() == [[1.0, i, i / 2, 1.0, i] for i in range(4)]
     assert source.feature_names == ("1", "obs.sev", "obs.at.lab", "v[0]", "v[1]")
     assert joined(table(log, state="obs.sev")).features.tolist() == [0, 1, 2, 3]
-    with pytest.raises(SettingError, match=r"there is no field 'obs.pulse' in the column 'obs'"):
+    with pytest.raises(DataError, match=r"row 1, column 'obs.pulse': null is not a finite number"):
         list(table(log, features="obs.pulse"))
+    with pytest.raises(SettingError, match=r"there is no field 'v.x' in the column 'v' of .*list"):
+        list(table(log, features="v.x"))
     with pytest.raises(SettingError, match=r"column 'obs' of struct.* name its fields, such as obs\.at|obs\.sev"):
         list(table(log, features="obs"))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_a_field_that_some_rows_lack(batch: int, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        "".join(json.dumps({"obs": obs, "reward": 0}) + "\n" for obs in ({"x": 1}, {"y": 2}, None, {"x": 3}))
+    )
+    with pytest.raises(DataError, match=r"row 2, column 'obs.x': null is not a finite number"):
+        list(table(path, features="obs.x", batch=batch))
+    source = table(path, features="obs.x", batch=batch, skip_bad=2)
+    assert (list(source), source.skipped) == ([], 2)
+
+
+def test_the_digest_of_nested_columns_does_not_depend_on_batches(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"obs": {"sev": i, "who": "ab"[i % 2] if i % 3 else None} if i % 4 else None, "reward": 1.0} for i in range(9)
+    ]
+    digests = set()
+    for batch in (1, 4, 9):
+        source = table(pa.Table.from_pylist(rows), features="obs.sev", skip_bad=9, batch=batch)
+        list(source)
+        digests.add(source.position["digest"])
+    assert len(digests) == 1
+    rows[5]["obs"]["who"] = "c"
+    source = table(pa.Table.from_pylist(rows), features="obs.sev", skip_bad=9)
+    list(source)
+    assert source.position["digest"] not in digests
 
 
 def test_a_column_of_lists_alone_is_taken_as_it_stands() -> None:

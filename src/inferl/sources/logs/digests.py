@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferl.sources.logs.values import column_of, kind_of
+from inferl.sources.logs.values import column_of, kind_of, plain
 
 if TYPE_CHECKING:
     import pyarrow
@@ -82,6 +82,9 @@ class Digest:
             self._add(name, memoryview(text.buffers()[2] or b"")[ends[0] : ends[-1]])
         elif kind in ("flag", "integer", "float", "time") and width <= 64 and not pa.types.is_decimal(values.type):
             self._add(name, _array(values.view(f"int{width}") if kind == "time" else values))
+        elif pa.types.is_struct(values.type):
+            for field, own in zip(values.type, values.flatten(), strict=True):
+                self._add_column(f"{name}: field {field.name}", plain(own))
         elif kind != "null":
             self._add(name, "".join(f"{value!r}\n" for value in values.to_pylist()).encode(errors="replace"))
 

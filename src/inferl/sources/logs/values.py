@@ -29,6 +29,7 @@ __all__ = [
     "moments",
     "naming",
     "numbers",
+    "plain",
     "times",
     "vectors",
 ]
@@ -45,12 +46,15 @@ def column_of(batch: Any, name: str) -> Any:
     >>> column_of(pa.table({"x": [1, 2]}), "x").to_pylist(), column_of(pa.table({"a": [{"b": 3}]}), "a.b").to_pylist()
     ([1, 2], [3])
     """
+    values = _field(batch, name)
+    return plain(values.combine_chunks() if hasattr(values, "combine_chunks") else values)
+
+
+def plain(values: Any) -> Any:
+    """Return an array without the ways in which Arrow may store it: extensions, runs, dictionaries."""
     import pyarrow as pa
     from pyarrow import compute, types
 
-    values = _field(batch, name)
-    if hasattr(values, "combine_chunks"):
-        values = values.combine_chunks()
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if types.is_run_end_encoded(values.type):
@@ -68,9 +72,11 @@ def _field(batch: Any, name: str) -> Any:
         root = root.rpartition(".")[0]
     values = batch.column(root)
     for field in name[len(root) + 1 :].split(".") if root != name else ():
-        if pa.types.is_null(values.type):
-            return values
-        if not pa.types.is_struct(values.type) or values.type.get_field_index(field) < 0:
+        if pa.types.is_null(values.type) or (
+            pa.types.is_struct(values.type) and values.type.get_field_index(field) < 0
+        ):
+            return pa.nulls(len(values))  # the rows of a batch may all lack a field that others have
+        if not pa.types.is_struct(values.type):
             raise SettingError(f"there is no field {name!r} in the column {root!r} of {str(values.type)[:500]}")
         values = compute.struct_field(values, field)
     return values
