@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from studies.benchmarks.growth import measure_memory, measure_slopes
 from studies.benchmarks.latency import measure_cold_start, measure_observe, measure_read
-from studies.benchmarks.logs import measure_log
+from studies.benchmarks.logs import measure_log, measure_log_in_time
 from studies.benchmarks.machine import describe
 from studies.benchmarks.offline import measure_offline
 from studies.benchmarks.shapes import SHAPES, Shape, measure_least_squares, measure_shape, measure_value
@@ -58,6 +58,7 @@ def run(
     results["observe"] = measure_observe(effort.rounds, effort.calls)
     results["read"] = measure_read(effort.rounds, max(effort.calls // 100, 1))
     results["log"] = measure_log(effort.rows)
+    results["log in order of time"] = measure_log_in_time(effort.rows)
     if results["log"] is None:
         say("log: pyarrow is not installed, left out (pip install 'inferl[data]')")
     results["judged"] = list(judged(results))
@@ -111,6 +112,12 @@ def judged(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
         name = f"log of {log['rows'] / 1e6:g} million rows by inferl evaluate, off-policy"
         yield _at_least(f"{name}: rows a second", log["rows per second"], 500_000, "{:,.0f}")
         yield _at_most(f"{name}: memory", log["megabytes"], 300.0, "{:.0f} MB")
+    log = results["log in order of time"]
+    if log is not None:
+        where = f"{log['files']} files, {log['open']:,} open episodes"
+        name = f"log of {log['rows'] / 1e6:g} million rows in order of time, {where}"
+        yield _at_least(f"{name}: rows a second", log["rows per second"], 500_000, "{:,.0f}")
+        yield _at_most(f"{name}: memory", log["megabytes"], 1000.0, "{:.0f} MB")
 
 
 def _at_least(name: str, value: float, reach: float, form: str) -> dict[str, Any]:
