@@ -226,6 +226,23 @@ def test_a_log_can_be_looked_at_while_it_is_read(kind: str, tmp_path: Path) -> N
         source.source.close()
 
 
+def test_a_frame_is_handed_on_before_the_next_is_asked_for() -> None:
+    asked: list[int] = []
+
+    def frames() -> Iterator[pa.Table]:
+        for number, piece in enumerate(pieces()):
+            asked.append(number)
+            yield piece
+
+    source = table(frames(), **ROLES)
+    reading = iter(source)
+    first = next(reading)
+    assert asked == [0]
+    assert len(first) >= CUTS[1] - 2  # the last two wait for what follows
+    again = table(generator(Path()), **ROLES).resume(source.position)  # the same frames, made again
+    assert same(joined(again), joined(reading))
+
+
 # What is wrong with one of the files is said of this one.
 
 
