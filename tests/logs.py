@@ -15,7 +15,7 @@ from pyarrow import feather, parquet
 
 from inferl.data.transitions import Transitions
 
-__all__ = ["FORMATS", "LOG", "joined", "same", "small_log", "write_parquet"]
+__all__ = ["FORMATS", "LOG", "joined", "same", "small_log", "write_jsonl", "write_parquet"]
 
 FIELDS = ("features", "rewards", "next_features", "discounts", "ratios", "last", "episode", "stream")
 

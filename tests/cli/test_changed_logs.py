@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from logs import small_log
+from logs import small_log, write_jsonl
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from runfiles import evaluator_bits
@@ -35,6 +36,8 @@ def log(seed: int = 0, n: int = N, **spoiled: Any) -> pa.Table:
 def write(frame: pa.Table, path: Path, **options: Any) -> None:
     if path.suffix == ".csv":
         arrow_csv.write_csv(frame, path)
+    elif path.suffix == ".jsonl":
+        write_jsonl(frame, path)
     else:
         parquet.write_table(frame, path, **({"row_group_size": 100} | options))
 
@@ -43,7 +46,7 @@ def call(*command: str | Path) -> Any:
     return runner.invoke(app, list(map(str, command)))
 
 
-@pytest.fixture(scope="module", params=[".csv", ".parquet"])
+@pytest.fixture(scope="module", params=[".csv", ".parquet", ".jsonl"])
 def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a log and a run that stopped at its bad row."""
     folder = tmp_path_factory.mktemp("stopped")
@@ -154,7 +157,7 @@ def refused(result: Any, stopped: Path, run_file: Path) -> bool:
 def test_a_log_changed_where_it_was_read_is_refused(way: str, stopped: Path, tmp_path: Path) -> None:
     result, run_file, _ = resumed(stopped, tmp_path, lambda path: write(CHANGED[way](log()), path))
     assert refused(result, stopped, run_file)
-    other_words = ("there is no column", "there is no transition")
+    other_words = ("there is no column", "there is no transition", "is empty")
     assert f"rows 1 to {READ} " in result.stderr or any(words in result.stderr for words in other_words)
 
 
@@ -179,11 +182,27 @@ AS_TEXT: dict[str, tuple[bool, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("way", AS_TEXT)
-def test_text_changed_where_it_was_read(way: str, stopped: Path, tmp_path: Path) -> None:
-    if not list(stopped.glob("*.csv")):
-        pytest.skip("not text")
-    exact, edit = AS_TEXT[way]
+AS_JSON: dict[str, tuple[bool, Callable[[str], str]]] = {
+    "spaces": (False, lambda lines: lines.replace(", ", ",  ")),
+    "numbers written otherwise": (False, lambda lines: lines.replace('"a": 0.5,', '"a": 0.50,')),
+    "keys in another order": (False, lambda lines: "".join(_turned(line) for line in lines.splitlines())),
+    "a field that nobody reads": (False, lambda lines: lines.replace("{", '{"comment": "x", ')),
+    "a line cut off": (False, lambda lines: lines.replace("}", "", 1)),
+    "other line ends": (False, lambda lines: lines.replace("\n", "\r\n")),
+    "blank lines": (True, lambda lines: lines.replace("\n", "\n\n", 40)),
+    "without the last line break": (True, lambda lines: lines.rstrip("\n")),
+}
+
+
+def _turned(line: str) -> str:
+    return json.dumps(dict(reversed(json.loads(line).items()))) + "\n"
+
+
+@pytest.mark.parametrize(("suffix", "way"), [(".csv", way) for way in AS_TEXT] + [(".jsonl", way) for way in AS_JSON])
+def test_text_changed_where_it_was_read(suffix: str, way: str, stopped: Path, tmp_path: Path) -> None:
+    if not list(stopped.glob(f"*{suffix}")):
+        pytest.skip("another format")
+    exact, edit = (AS_TEXT if suffix == ".csv" else AS_JSON)[way]
 
     def change(path: Path) -> None:
         write(log(), path)
