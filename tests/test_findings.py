@@ -76,6 +76,17 @@ def test_features_without_an_intercept() -> None:
     assert "features" in failed(fitted)
 
 
+def test_plain_td_without_an_intercept() -> None:
+    """A4 where no returns are averaged: a combination of the features that is constant is missing."""
+    columns, exact = paid_at_the_end(2000, 1)
+    frame = pandas.DataFrame(columns).assign(severity=columns["severity"] - 1.5)
+    for formula, size, missing in (("severity - 1", 1, True), ("severity", 2, False), ("C(severity) - 1", 4, False)):
+        log = inferl.sources.table(frame, features=formula, episode="patient", ratio="ratio", discount=1.0)
+        report = Evaluator(TD(size)).update(log).report(log.start(), SURE)
+        assert ("intercept" in failed(report)) == missing
+        assert (exact in report.interval) == (not missing)
+
+
 def test_features_that_cannot_express_the_value() -> None:
     """A5: with an intercept, .82 instead of .95 at 4,000 patients."""
     _, data, exact = clinic(4000, 2)

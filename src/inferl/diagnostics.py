@@ -14,6 +14,7 @@ import numpy as np
 
 from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, EmphaticTD, Field, Linear, Stack
 from inferl.data.arrays import Bools
+from inferl.data.constants import ConstantFit
 from inferl.data.invariants import demand
 from inferl.data.ratios import RatioSummary
 from inferl.interval import Interval
@@ -212,6 +213,7 @@ def checks_of_data(
     ratio_summary: RatioSummary,
     episodes: EpisodeSummary,
     misfit: Misfit | None,
+    constant: ConstantFit,
 ) -> tuple[Check, ...]:
     """Make the checks that all methods share: ratios, features, ends of episodes, the range of values.
 
@@ -232,6 +234,8 @@ def checks_of_data(
     ]
     if not isinstance(algorithm, AverageReward | Field | Linear):  # whose solution is not a value
         made.append(features(misfit, beyond if by_returns else None))
+        if misfit is None and about in ("fitted", "observed"):  # otherwise the returns tell more
+            made.append(intercept(interval, constant))
         made.append(ends(episodes, beyond if by_returns else None))
         made.append(possible_range(interval, episodes, about))
     return tuple(check for check in made if check is not None)
@@ -281,6 +285,20 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
             "ask for the value of the start distribution, which does not depend on the features",
         )
     return Check(name, "passed", message, bias)
+
+
+def intercept(interval: Interval, constant: ConstantFit) -> Check | None:
+    """Check whether a combination of the features is constant, if a value without it would be off by too much."""
+    name, residual = "intercept", constant.residual
+    if residual is None:
+        return None
+    if residual == 0:
+        return Check(name, "passed", "a combination of the features is constant", residual)
+    message = f"no combination of the features is constant; the best misses 1 by {residual:.2g}, root mean square"
+    if np.all(residual * np.abs(interval.estimate) <= MATTERS * np.asarray(interval.standard_error)):
+        return Check(name, "passed", f"{message}, which hardly matters for this value", residual)
+    remedy = "add an intercept, as features.WithIntercept does, or ask for the value of the start distribution"
+    return Check(name, "failed", message, residual, remedy)
 
 
 def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:

@@ -65,7 +65,7 @@ def answer(
         *(() if lost is None else (lost,)),
         divergence(state.diverged and state.diverged[0]),
         *own,
-        *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit),
+        *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit, state.constant),
         *state.source_checks,
     )
     notes = tuple(check.sentence for check in made if check.failed)

@@ -52,6 +52,7 @@ def merge(*evaluators: Evaluator) -> Evaluator:
     state.carry, state.pending = parts[0].carry, None
     state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
     state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))
+    state.constant = reduce(lambda one, other: one.plus(other), (part.constant for part in parts))
     state.source_checks = reduce(together, (part.source_checks for part in parts))
     state.fingerprint = combined([part.fingerprint for part in parts])
     state.outcomes = combined([part.outcomes for part in parts])

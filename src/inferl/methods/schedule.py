@@ -18,6 +18,7 @@ import numpy as np
 
 from inferl import engine
 from inferl.algorithms import Algorithm, Carry
+from inferl.data.constants import ConstantFit
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand
@@ -47,6 +48,7 @@ class EvaluatorState:
     carry: Carry = field(default_factory=dict)
     ratios: RatioSummary = field(default_factory=RatioSummary)
     episodes: EpisodeSummary = field(default_factory=EpisodeSummary)
+    constant: ConstantFit = field(default_factory=ConstantFit)
     outcomes: int = 0  # fingerprint of the rewards and discounts of all full tiles
     fingerprint: int = 0  # of all their columns
     tabular: bool | None = None  # kind of the features, once known
@@ -170,6 +172,7 @@ class Schedule:
         if isinstance(run.data, Transitions):
             draft.ratios = draft.ratios.updated(run.data.ratios, run.data.discounts)
             draft.episodes.add(run)
+            draft.constant = draft.constant.updated(run.data.features)
         return work
 
 

@@ -19,6 +19,7 @@ QUESTIONS = {
     "ratios": "Is the weight spread over many transitions?",
     "identification": "Do the data identify the target?",
     "features": "Is the estimate robust to features that cannot express the value?",
+    "intercept": "Can the features express a constant?",
     "ends": "Did episodes end, or were they truncated?",
     "range": "Is the answer a possible value?",
     "dropped rewards": "Were rewards lost with the last rows of episodes?",

@@ -13,6 +13,7 @@ import numpy as np
 from inferl import algorithms
 from inferl.algorithms import Algorithm, Carry
 from inferl.data.arrays import alike
+from inferl.data.constants import ConstantFit
 from inferl.data.increments import Increments
 from inferl.data.invariants import demand
 from inferl.data.ratios import RatioSummary
@@ -32,7 +33,19 @@ LONGEST_ROW = 2**24  # features; a file that claims more is not genuine
 
 SHARED: tuple[type, ...] = (
     *(getattr(algorithms, name) for name in algorithms.__all__ if isinstance(getattr(algorithms, name), type)),
-    *(Transitions, Increments, Sparse, Streams, Steps, Clock, RatioSummary, EpisodeSummary, EvaluatorState, Check),
+    *(
+        Transitions,
+        Increments,
+        Sparse,
+        Streams,
+        Steps,
+        Clock,
+        RatioSummary,
+        EpisodeSummary,
+        EvaluatorState,
+        Check,
+        ConstantFit,
+    ),
 )
 
 
