@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     from inferl.methods.base import Reading
     from inferl.methods.least_squares import LeastSquaresReading
+    from inferl.methods.misfit import Misfit
 
 __all__ = [
-    *("Check", "Misfit", "Report", "checks_of_data", "checks_of_scores", "divergence", "notes_of", "overflow"),
+    *("Check", "Report", "checks_of_data", "checks_of_scores", "divergence", "notes_of", "overflow"),
     "together",
 ]
 
@@ -42,11 +43,23 @@ FEWEST_VARIANCE_ESS = 5  # steps behind a variance: the rule of thumb for counts
 SMALLEST_EFFECTIVE_SHARE = 0.10
 LARGEST_SHARE = 0.01
 UNIDENTIFIED = 1e-3
-ROUNDING = 1e-9  # relative to a value
 MATTERS = 0.5  # bias in standard errors that is tolerated: the coverage of 95 % intervals is then 92 %
 BEYOND = 0.02  # share of a start's discounted weight that may lie beyond the data
 WRONG_RATIOS = 4  # standard errors of the mean ratio from 1; t with 31 degrees of freedom exceeds it once in 2,800
 ALARM, WALD_ALARM = 2.576, 9.21  # 1 % of the normal law, and of chi-squared with two degrees of freedom
+
+EVERY = "every estimand"
+FITTED = "what the features alone say"
+# The estimands that a check is about; a check that is not named here is about every one.
+CONCERNS = {
+    "mean ratio": "every estimand, off-policy",
+    "ratios": "every estimand, off-policy",
+    "features": FITTED,
+    "intercept": f"{FITTED} of the starts",
+    "ends": "every value",
+    "dropped rewards": "every value",
+    "range": "every value",
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,11 @@ class Check:
     def verify(self) -> None:
         """Raise for a status that no check of a file can have."""
         demand(self.status in ("passed", "failed", "not available"), f"a check has the status {self.status!r:.40}")
+
+    @property
+    def concerns(self) -> str:
+        """The estimands that this check is about."""
+        return CONCERNS.get(self.name, EVERY)
 
     @property
     def failed(self) -> bool:
@@ -111,7 +129,7 @@ class Report:
         """Return plain numbers, strings and lists, ready for JSON."""
         return {
             "interval": self.interval.to_dict(),
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [asdict(check) | {"concerns": check.concerns} for check in self.checks],
             "facts": dict(self.facts),
         }
 
@@ -130,43 +148,6 @@ class Report:
         facts = [f"  {name:<{width}}  {value}" for name, value in self.facts.items()]
         bare = Interval(**{**self.interval.__dict__, "notes": ()})
         return "\n".join([str(bare), *facts, "checks", *(f"  {check}" for check in self.checks)])
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """The bias of the features at the starts of episodes, estimated from the returns."""
-
-    value_error: float
-    fitted: float
-    fitted_error: float
-    gap: float  # value minus fitted
-    gap_error: float
-    wald: float  # of two gaps with bounded weights; chi-squared with two degrees of freedom if the features are exact
-
-    @classmethod
-    def of(cls, reading: LeastSquaresReading) -> Misfit:
-        """Compute it from a reading of value, fitted, gap, cut and early; rounding errors count as 0."""
-        tiny = ROUNDING * max(abs(reading.estimate[0]), abs(reading.estimate[1]))
-        estimate, error = (np.where(np.abs(x) > tiny, x, 0.0) for x in (reading.estimate, reading.standard_error))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(error[3:] > 0, estimate[3:] / error[3:], 0.0)
-        between = reading.correlations[-1][3:, 3:]
-        alike = float(between[0, 1])
-        # If the weights are nearly the same, one of the two gaps is enough.
-        wald = t[0] ** 2 if abs(alike) > 0.999 else (t @ t - 2 * alike * t[0] * t[1]) / (1 - alike**2)
-        return cls(*(float(x) for x in (error[0], estimate[1], error[1], estimate[2], error[2], wald)))
-
-    @property
-    def size(self) -> float:
-        """Size of the gap in standard errors."""
-        if self.gap_error > 0:
-            return abs(self.gap) / self.gap_error
-        return np.inf if self.gap else 0.0
-
-    @property
-    def narrower(self) -> float:
-        """How much narrower the interval would be if the features were exact."""
-        return self.value_error / self.fitted_error if self.fitted_error > 0 else np.nan
 
 
 def checks_of_scores(

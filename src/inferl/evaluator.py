@@ -24,12 +24,13 @@ from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
 from inferl.data.transitions import Transitions
-from inferl.diagnostics import Check, Misfit, Report, checks_of_data, divergence, overflow, together
+from inferl.diagnostics import Check, Report, checks_of_data, divergence, overflow, together
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
 from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, KindError, SettingError, ShapeError
 from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
 from inferl.methods.base import Method, Reading
+from inferl.methods.misfit import Misfit
 from inferl.methods.registry import method_named
 from inferl.methods.schedule import EvaluatorState, Schedule, uninterrupted
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint

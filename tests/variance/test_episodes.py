@@ -8,7 +8,8 @@ import pytest
 import inferl
 from inferl import TD, DoublyRobust, Evaluator, LeastSquares, Transitions, merge
 from inferl.data.streams import Streams
-from inferl.diagnostics import Check, Misfit, Report, features
+from inferl.diagnostics import Check, Report, features
+from inferl.methods.misfit import Misfit
 from inferl.variance.episodes import EpisodeSummary
 
 

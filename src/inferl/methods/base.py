@@ -22,8 +22,9 @@ from inferl.errors import KindError, SettingError
 from inferl.interval import Interval, correlated_scores, normal
 
 if TYPE_CHECKING:
-    from inferl.diagnostics import Check, Misfit
+    from inferl.diagnostics import Check
     from inferl.methods.least_squares import LeastSquaresReading
+    from inferl.methods.misfit import Misfit
 
 __all__ = ["Method", "NormalReading", "Reading", "covariance_of", "no_replicas"]
 

@@ -25,11 +25,12 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import TILE, Clock, Steps
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, dense
-from inferl.diagnostics import Check, Misfit, checks_of_scores
+from inferl.diagnostics import Check, checks_of_scores
 from inferl.errors import CheckpointCorruptError, SettingError
 from inferl.interval import Interval, correlated_scores
 from inferl.methods.base import Method, covariance_of
 from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
+from inferl.methods.misfit import Misfit
 from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
 from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
