@@ -92,7 +92,7 @@ def test_checks_have_lights_and_remedies(folder: Path) -> None:
     _, page, _ = reported(folder, "bad")
     report = Run.load(folder / "bad.run").report()
     items = page.all(cls="checks")[0].all("li")
-    assert len(items) == len(report.checks) == 11
+    assert len(items) == len(report.checks) == 12
     colours = {"passed": "green", "failed": "red", "not available": "amber"}
     for item, check in zip(items, report.checks, strict=True):
         assert check.message in item.text
