@@ -9,7 +9,7 @@ import pandas
 import pyarrow as pa
 import pytest
 from formulaic import model_matrix
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import joined
 
@@ -98,6 +98,7 @@ def formulas(draw: st.DrawFn) -> str:
     return " + ".join(texts if intercept is None else [intercept, *texts])
 
 
+@settings(max_examples=50)
 @given(formula=formulas(), seed=st.integers(0, 10**6))
 def test_the_matrix_is_that_of_formulaic(formula: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
