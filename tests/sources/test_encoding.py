@@ -334,6 +334,16 @@ def test_a_position_holds_what_was_learned(options: dict[str, Any]) -> None:
         list(table(LOG, features="hr").resume(source.position))
 
 
+def test_a_forged_length_of_lists_takes_no_memory() -> None:
+    log = pa.table({"v": [[1.0, 2.0]] * 6, "reward": [0.0] * 6, "e": [1, 1, 1, 2, 2, 2]})
+    source = table(log, features="v:v + v", episode="e", batch=2)
+    next(iter(source))
+    position = source.position
+    position["learned"]["sizes"]["v"] = 2**50
+    with pytest.raises(CheckpointMismatchError, match="a log with other features"):
+        list(table(log, features="v:v + v", episode="e").resume(position))
+
+
 def test_forged_positions_are_refused() -> None:
     source = table(LOG, state=["device", "page"], batch=4)
     next(iter(source))

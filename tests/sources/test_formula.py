@@ -64,6 +64,7 @@ def test_formulas(text: str, canonical: str) -> None:
         ("x; import os", r"should stand at character 2, not ';'"),
         ("__import__('os')", "one of the functions"),
         ("*".join("abcdefghi"), "joins 9 terms"),
+        (":".join("abcdefghi"), "a product of 9 factors"),
     ],
 )
 def test_mistakes_in_formulas_are_named_with_their_place(text: str, words: str) -> None:

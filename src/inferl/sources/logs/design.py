@@ -21,18 +21,13 @@ def coded_terms(formula: Formula, categories: Collection[Factor], intercept: boo
     left out.
 
     >>> from inferl.sources.logs.formula import parse
-    >>> a, x = Factor("a"), Factor("x")
-    >>> for formula in ("x + a", "a - 1", "a:x"):
-    ...     parsed = parse(formula)
-    ...     print(
-    ...         [
-    ...             " ".join(f"{f}{'' if full else '-'}" for f, full in term)
-    ...             for term in coded_terms(parsed, {a}, parsed.intercept is not False)
-    ...         ]
-    ...     )
-    ['x-', 'a-']
-    ['a']
-    ['a x-']
+    >>> ward, hr = Factor("ward"), Factor("hr")
+    >>> coded_terms(parse("ward"), {ward}, intercept=True) == [((ward, False),)]  # all levels but the first
+    True
+    >>> coded_terms(parse("ward"), {ward}, intercept=False) == [((ward, True),)]
+    True
+    >>> coded_terms(parse("hr:ward"), {ward}, intercept=True) == [((hr, False), (ward, True))]
+    True
     """
     spanned: set[tuple[frozenset[Factor], frozenset[Factor]]] = {(frozenset(), frozenset())} if intercept else set()
     found: list[Coded] = []

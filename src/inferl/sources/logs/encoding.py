@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -225,7 +228,10 @@ class FormulaEncoding:
         fits = all(f is not None and (f.function == "C" or not f.function) for f in known) and not learned.states.size
         fits &= all(f.function != "C" or str(f) in learned.levels for f in factors.values())
         demand(fits and len(set(known)) == len(known), "what was learned of the log is not of these features")
-        return FormulaEncoder(self.formula, learned)
+        encoder = FormulaEncoder(self.formula, learned)
+        if encoder.dimension == 0:
+            raise SettingError(f"the formula {self.about!r} gives no feature; add a column to it, or 1")
+        return encoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,26 +241,38 @@ class FormulaEncoder:
     formula: Formula
     learned: Learned
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def terms(self) -> list[Coded]:
+        """The terms, with how their categories are coded; the intercept is an empty product."""
         alone = self.formula.terms == (self.formula.factors,) and str(self.formula.factors[0]) in self.learned.sizes
         intercept = not alone if self.formula.intercept is None else self.formula.intercept
         categories = {factor for factor in self.formula.factors if self._is_category(factor)}
-        terms: list[Coded] = [()] if intercept else []
-        object.__setattr__(self, "terms", terms + coded_terms(self.formula, categories, intercept))
-        object.__setattr__(self, "names", tuple(name for term in self.terms for name in self._names(term)))
-        if not self.names:
-            raise SettingError(f"the formula {str(self.formula)!r} gives no feature; add a column to it, or 1")
+        return ([()] if intercept else []) + coded_terms(self.formula, categories, intercept)
 
-        ages, columns, stop = [*self.ages], [], 0
-        for term in self.terms:
-            start, stop = stop, stop + len(self._names(term))
+    @cached_property
+    def parts(self) -> list[slice]:
+        """The columns of each term."""
+        stops = accumulate((prod(self._width(factor, full) for factor, full in term) for term in self.terms), initial=0)
+        return [slice(start, stop) for start, stop in pairwise(stops)]
+
+    @property
+    def dimension(self) -> int:
+        """The number of features."""
+        return self.parts[-1].stop if self.parts else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each feature."""
+        return tuple(name for term in self.terms for name in self._names(term))
+
+    @property
+    def age_columns(self) -> AgeColumns:
+        """The terms that have ages, which are still to be multiplied in."""
+        ages, found = [*self.ages], []
+        for term, part in zip(self.terms, self.parts, strict=True):
             which = tuple(ages.index(str(factor)) for factor, _ in term if factor.function == "age")
-            columns += [(slice(start, stop), which)] if which else []
-        object.__setattr__(self, "age_columns", tuple(columns))
-
-    terms: tuple[Coded, ...] = field(init=False)
-    names: tuple[str, ...] = field(init=False)
-    age_columns: AgeColumns = field(init=False)
+            found += [(part, which)] if which else []
+        return tuple(found)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -272,15 +290,17 @@ class FormulaEncoder:
         factors = self.formula.factors
         return tuple(dict.fromkeys(str(f) if f.function == "age" else f.variable for f in factors))
 
-    @property
-    def dimension(self) -> int:
-        """The number of features."""
-        return len(self.names)
-
     def _is_category(self, factor: Factor) -> bool:
         """Return whether a factor has levels; a flag, unless it is made a category by C, is a number, 0 or 1."""
         levels = self.learned.levels.get(str(factor), ())
         return bool(levels) and (factor.function == "C" or levels != FLAGS)
+
+    def _width(self, factor: Factor, full: bool) -> int:
+        """Return the number of columns of a factor."""
+        name = str(factor)
+        if self._is_category(factor):
+            return len(self.learned.levels[name]) - (not full)
+        return self.learned.sizes.get(name) or {"poly": factor.degree, "hour": 2}.get(factor.function, 1)
 
     def _names(self, term: Coded) -> list[str]:
         names = [""]
@@ -296,9 +316,7 @@ class FormulaEncoder:
         if name in self.learned.sizes:
             return [f"{factor.variable}[{i}]" for i in range(self.learned.sizes[name])]
         if factor.function == "poly":
-            return [
-                f"{factor.variable}^{power}" if power > 1 else factor.variable for power in range(1, factor.degree + 1)
-            ]
+            return [factor.variable, *(f"{factor.variable}^{power}" for power in range(2, factor.degree + 1))]
         return [f"{name}[sin]", f"{name}[cos]"] if factor.function == "hour" else [name]
 
     def encode(self, batch: Any, columns: Sequence[str], faults: Faults, needed: Bools) -> Encoded:
@@ -309,12 +327,11 @@ class FormulaEncoder:
             column = names[factor.variable]
             with naming(column):
                 read[factor] = self._read(factor, column, column_of(batch, column), faults, needed)
-        out, stop = np.empty((len(batch), self.dimension)), 0
-        for term in self.terms:
-            start, stop = stop, stop + len(self._names(term))
-            self._fill(out[:, start:stop], term, read)
+        out = np.empty((len(batch), self.dimension))
+        for term, part in zip(self.terms, self.parts, strict=True):
+            self._fill(out[:, part], term, read)
             if len(term) > 1:
-                wrong = needed & ~faults.bad & ~np.isfinite(out[:, start:stop]).all(axis=1)
+                wrong = needed & ~faults.bad & ~np.isfinite(out[:, part]).all(axis=1)
                 column = names[term[0][0].variable]
                 faults.note(wrong, column, column_of(batch, column), f"makes {_written(term)} too large", RESCALE)
         clock = [read[factor] for factor in self.formula.factors if factor.function == "age"]

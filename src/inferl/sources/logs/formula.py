@@ -27,7 +27,7 @@ FUNCTIONS = {
     "age": "age(t): the time since the first row of the episode",
 }
 HIGHEST = 99  # degree
-MOST = 8  # terms joined by *
+MOST = 8  # terms joined by *, and factors of a product
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[^\W\d]\w*(?:\.\w+)*)|(?P<quoted>`[^`]+`)|(?P<number>\d+(?:\.\d+)?)|(?P<text>'[^']*'|"[^"]*")"""
     r"""|(?P<sign>[-+*:(),=\[\]])|(?P<other>\S))"""
@@ -195,6 +195,8 @@ class _Parser:
         factors = [self.factor()]
         while self.accept(":"):
             factors.append(self.factor())
+        if len(factors) > MOST:
+            raise SettingError(f"features {self.text!r}: a product of {len(factors)} factors; {MOST} are the most")
         return _joined([(factor,) for factor in factors])
 
     def factor(self) -> Factor:

@@ -65,14 +65,16 @@ class Progress:
             raise CheckpointMismatchError(f"{log}: the {other}; restore them, or evaluate the log from the beginning")
         self.policies = digest
 
-    def check(self, rows: LogRows, dimension: int, log: str) -> None:
+    def check_dimension(self, dimension: int, log: str) -> None:
+        """Refuse features of another dimension than those before."""
+        if self.dimension not in (0, dimension):
+            raise _other_features(log)
+
+    def check(self, rows: LogRows, log: str) -> None:
         """Refuse rows whose features, next features or ratios have another form than those before."""
         waiting = self.pairing.waiting
-        if (waiting is not None and _form(waiting) != _form(rows)) or self.dimension not in (0, dimension):
-            raise CheckpointMismatchError(
-                f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one "
-                "from the beginning"
-            )
+        if waiting is not None and _form(waiting) != _form(rows):
+            raise _other_features(log)
 
     def another_log(self, log: str, problem: str) -> CheckpointMismatchError:
         """Return the error that the rows of a log are not those that were read."""
@@ -86,3 +88,10 @@ def _form(rows: LogRows) -> list[Any]:
     """Return type and width of the columns that differ between logs."""
     columns = (rows.features, rows.next_features, rows.ratios, rows.clock)
     return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]
+
+
+def _other_features(log: str) -> CheckpointMismatchError:
+    return CheckpointMismatchError(
+        f"{log}: the position to resume from is that of a log with other features or ratios; evaluate this one from "
+        "the beginning"
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from inferl.errors import SettingError
 from inferl.features import Features, OneHot
 from inferl.features.one_hot import as_features
 from inferl.sources.logs.ages import AgeColumns
-from inferl.sources.logs.columns import Columns, recognised
+from inferl.sources.logs.columns import Columns, home_of, recognised
 from inferl.sources.logs.encoding import (
     Encoded,
     Encoding,
@@ -28,9 +28,11 @@ from inferl.sources.logs.encoding import (
 )
 from inferl.sources.logs.faults import Faults
 from inferl.sources.logs.formula import formula_of
+from inferl.sources.logs.inputs import open_log
+from inferl.sources.logs.readers import damage
 from inferl.sources.logs.values import categories, column_of, integers, naming
 
-__all__ = ["MappedStates", "NumberedStates", "StateTable", "check_next", "check_state", "encoding_of"]
+__all__ = ["MappedStates", "NumberedStates", "StateTable", "check_next", "check_state", "encoding_of", "learn_source"]
 
 
 class _Ageless:
@@ -155,17 +157,14 @@ class StateTableEncoder(_Ageless):
 
     variables: tuple[str, ...]
     learned: Learned
-    names: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states."""
         levels = [self.learned.levels[name] for name in self.variables]
-        object.__setattr__(
-            self,
-            "names",
-            tuple(
-                ", ".join(f"{name}={own[i]}" for name, own, i in zip(self.variables, levels, row, strict=True))
-                for row in self.learned.states.tolist()
-            ),
+        return tuple(
+            ", ".join(f"{name}={own[i]}" for name, own, i in zip(self.variables, levels, row, strict=True))
+            for row in self.learned.states.tolist()
         )
 
     @property
@@ -310,3 +309,34 @@ def check_next(encoding: Encoding, columns: Columns, asked: bool) -> None:
         raise SettingError("age() counts from row to row of an episode; leave next_features out (None)")
     if encoding.ages and asked:
         raise SettingError("age() is not known yet where the policy is asked; give the policy columns of its own")
+
+
+def learn_source(
+    source: Any,
+    encoding: Callable[[list[str]], Encoding],
+    resolved: Callable[[str, list[str]], Columns],
+    batch: int,
+) -> Learned:
+    """Learn what the features of a log depend on, in a pass over their columns alone.
+
+    Parameters
+    ----------
+    source
+        The log.
+    encoding
+        From its columns, how its features are encoded.
+    resolved
+        From its name and its columns, which column is what.
+    batch
+        Number of rows read at a time.
+    """
+    with open_log(source) as log:
+        columns = resolved(log.name, log.columns)
+        parts = [part for part in (columns.features, columns.next_features) if part]
+        homes = dict.fromkeys(home_of(name, log.columns) or name for part in parts for name in part)
+        batches = (piece.parsed()[0] for piece in log.pieces(list(homes), batch))
+        try:
+            with damage(log.name):
+                return encoding(log.columns).learn(batches, parts, again=True)
+        except SettingError as error:
+            raise SettingError(f"{log.name}: {error}") from None

@@ -19,10 +19,10 @@ from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.admission import admit
 from inferl.sources.logs.ages import aged
-from inferl.sources.logs.columns import Column, Columns, choice, home_of, resolve
+from inferl.sources.logs.columns import Column, Columns, choice, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.digests import Digest
-from inferl.sources.logs.encoding import Encoder, Encoding, Learned, encoded_state
+from inferl.sources.logs.encoding import Encoder, Encoding, encoded_state
 from inferl.sources.logs.endings import Endings
 from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
@@ -37,7 +37,7 @@ from inferl.sources.logs.progress import KEPT, Progress
 from inferl.sources.logs.propensities import Propensities, behaviour_formula, fit_source
 from inferl.sources.logs.ratios import RatioReader
 from inferl.sources.logs.readers import damage, import_pyarrow
-from inferl.sources.logs.states import check_next, check_state, encoding_of
+from inferl.sources.logs.states import check_next, check_state, encoding_of, learn_source
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
@@ -88,11 +88,11 @@ class Table:
         self._opened.append(True)
         progress = deepcopy(self._begin) or self._fresh()
         if progress.learned is None and self.rereadable and not progress.complete:
-            progress.learned = self._first_pass()
+            progress.learned = learn_source(self.source, self._encoding, self._resolved, self.batch)
         if self.fit_behaviour is not None and progress.rows == 0:
             progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
         with open_log(self.source) as log:
-            encoding = encoding_of(self.features, self.state, self.n_states, log.columns)
+            encoding = self._encoding(log.columns)
             columns, targets = self._read_as(log.name, log.columns)
             formula = behaviour_formula(self.fit_behaviour, log.columns)
             progress.compute_with(targets, formula, log.name)
@@ -150,7 +150,7 @@ class Table:
                 rows, faults = decoder.decode(batch, broken, progress.rows + 1, mixed=bool(pairing.mixed))
             except SettingError as error:
                 raise SettingError(f"{file}: {error}") from None
-            progress.check(rows, encoder.dimension, file)
+            progress.check(rows, file)
             progress.dimension = encoder.dimension
             return piece, batch, rows, faults
 
@@ -206,20 +206,6 @@ class Table:
         """Return what each column is for, and the target policies."""
         return bound(self.policies, self._resolved(log, available), available, log)
 
-    def _first_pass(self) -> Learned:
-        """Learn what the features depend on, from their columns alone."""
-        with open_log(self.source) as log:
-            encoding = encoding_of(self.features, self.state, self.n_states, log.columns)
-            columns = self._resolved(log.name, log.columns)
-            parts = [part for part in (columns.features, columns.next_features) if part]
-            homes = dict.fromkeys(home_of(name, log.columns) or name for part in parts for name in part)
-            batches = (piece.parsed()[0] for piece in log.pieces(list(homes), self.batch))
-            try:
-                with damage(log.name):
-                    return encoding.learn(batches, parts, again=True)
-            except SettingError as error:
-                raise SettingError(f"{log.name}: {error}") from None
-
     def _encoder(self, encoding: Encoding, columns: Columns, first: Any, progress: Progress) -> Encoder:
         """Return the encoder of the features; of a log that is read only once, the first rows must be enough."""
         if progress.learned is None:
@@ -229,11 +215,16 @@ class Table:
                 f"{self.name}: the position to resume from is that of other features ({progress.learned.about}); "
                 "evaluate this log from the beginning"
             )
-        self._fitted[:] = [encoding.fitted(progress.learned)]
-        return self._fitted[0]
+        encoder = encoding.fitted(progress.learned)
+        progress.check_dimension(encoder.dimension, self.name)
+        self._fitted[:] = [encoder]
+        return encoder
+
+    def _encoding(self, available: list[str]) -> Encoding:
+        return encoding_of(self.features, self.state, self.n_states, available)
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
-        encoding = encoding_of(self.features, self.state, self.n_states, available)
+        encoding = self._encoding(available)
         formula = behaviour_formula(self.fit_behaviour, available)
         fitted = formula.variables if formula else None
         wanted = {**self.wanted, "features": encoding.variables, "fit_behaviour": fitted}
