@@ -16,7 +16,7 @@ DOCS_READY = $(VENV)/.ready-docs
 APT_INSTALL = DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends
 
 # Tests that need more than `make test` installs carry one of these markers.
-MARKED = torch or atari or browser or docs
+MARKED = torch or atari or browser or docs or integrations
 
 # Tests that go through the compiled kernel.
 SANITIZED = tests/engine tests/algorithms tests/methods tests/variance tests/test_merging.py tests/test_evaluator.py
@@ -33,7 +33,7 @@ demo: $(DEMO_READY) ## install the package, run the demonstration
 
 test: lint types imports pytest ## all checks: lint, types, imports, tests
 
-test-all: $(TEST_ALL_READY) browser ## the tests that need torch, atari, a browser or the built docs (run `make test` first)
+test-all: $(TEST_ALL_READY) browser ## the tests that need torch, atari, a browser, the built docs or other libraries (run `make test` first)
 	$(BIN)/python -m pytest -q -rs -m "$(MARKED)"
 
 docs: $(DOCS_READY) ## the documentation, as a web site in docs/_build/html

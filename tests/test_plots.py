@@ -3,6 +3,7 @@
 import io
 import sys
 from itertools import combinations
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -167,3 +168,10 @@ def test_bounds_that_are_not_finite_are_left_out_of_a_forest() -> None:
     axes = plots.forest({"early": Interval(0.4, -np.inf, np.inf, 0.9, "normal", np.inf, 1)})
     plots.save(axes, io.BytesIO())
     assert np.isnan(axes.lines[0].get_xdata()).all()
+
+
+def test_a_notebook_shows_the_axes() -> None:
+    axes: Any = plots.new_axes()
+    picture, size = axes._repr_png_()
+    assert Image.open(io.BytesIO(picture)).size == (1050, 780)
+    assert size == {"width": 490, "height": 364}

@@ -50,6 +50,7 @@ __all__ = [
     "environments",
     "errors",
     "features",
+    "integrations",
     "merge",
     "methods",
     "plots",
@@ -90,7 +91,18 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from inferl import baselines, environments, errors, features, methods, plots, policies, sources, testing
+    from inferl import (
+        baselines,
+        environments,
+        errors,
+        features,
+        integrations,
+        methods,
+        plots,
+        policies,
+        sources,
+        testing,
+    )
     from inferl.algorithms import (
         GTD,
         GTD2,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -34,6 +36,8 @@ PALETTE = {
     "black": "#000000",
 }
 """Colours of Okabe and Ito, by name: distinguishable for colour-blind readers, and in print."""
+
+SCREEN = 140  # pixels of a notebook for an inch of paper
 
 _STYLE: Any = {
     "figure.figsize": (3.5, 2.6),  # one column of a paper, in inches
@@ -92,8 +96,23 @@ def side_by_side(number: int) -> list[Axes]:
         from matplotlib.figure import Figure
 
         width, height = _STYLE["figure.figsize"]
-        grid = Figure((number * width, height), layout="constrained").subplots(1, number, squeeze=False)
-        return list(grid[0])
+        figure = Figure((number * width, height), layout="constrained")
+        return list(figure.subplots(1, number, squeeze=False, subplot_kw={"axes_class": _shown_axes()})[0])
+
+
+@cache
+def _shown_axes() -> type[Axes]:
+    """Axes that a notebook shows as the value of a cell. Those of pyplot are shown by pyplot."""
+    from matplotlib.axes import Axes
+
+    class ShownAxes(Axes):
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            file = BytesIO()
+            save(self, file)
+            width, height = cast("Figure", self.figure).get_size_inches() * SCREEN
+            return file.getvalue(), {"width": int(width), "height": int(height)}
+
+    return ShownAxes
 
 
 def save(axes: Axes, path: str | os.PathLike[str] | IO[bytes]) -> None:
@@ -220,7 +239,7 @@ def forest(intervals: Mapping[str, Interval], axes: Axes | None = None, referenc
         raise ShapeError("there is no interval to draw; give at least one")
     if axes is None:
         axes = new_axes()
-        cast("Figure", axes.figure).set_figheight(0.62 + 0.24 * len(intervals))
+        cast("Figure", axes.figure).set_size_inches(4.5, 0.62 + 0.24 * len(intervals))
     with style():
         for row, one in enumerate(intervals.values()):
             color, alpha, line = PALETTE["blue"], 0.5 if one.notes else 1.0, ":" if one.notes else "-"

@@ -1,0 +1,34 @@
+"""The example notebook runs from the first cell to the last, and shows what it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
+
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.skipif(not NOTEBOOK.exists(), reason="the examples are not part of an installed package"),
+    pytest.mark.filterwarnings("default"),  # those of the machinery of notebooks are not ours
+]
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    assert all(not cell.get("outputs") for cell in notebook.cells)  # outputs are made, not committed
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output for output in shown if output.output_type in ("error", "stream")]
+    html = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
+    pictures = [output for output in shown if "image/png" in output.get("data", {})]
+    assert len(html) == 3  # an interval, a report, a difference
+    assert "the mean return" in html[0] or "the value" in html[0]
+    assert len(pictures) == 3
+    assert len((tmp_path / "evaluation.csv").read_text().splitlines()) == 21
