@@ -265,6 +265,14 @@ def test_a_file_without_a_column_is_named(suffix: str, tmp_path: Path) -> None:
         list(spoiled(tmp_path, suffix, without("terminated")))
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_file_without_a_column_is_named_by_a_first_pass(suffix: str, tmp_path: Path) -> None:
+    """The levels of a category are found in a first pass, which reads this column alone."""
+    spoiled(tmp_path, suffix, without("e"))
+    with pytest.raises(SettingError, match=r"part-10\.\w+: there is no column 'e'"):
+        list(table(tmp_path, features="e"))
+
+
 def test_columns_may_stand_in_another_order(tmp_path: Path) -> None:
     for suffix in (".parquet", ".csv", ".jsonl"):
         source = spoiled(tmp_path / suffix, suffix, lambda frame: frame.select(frame.column_names[::-1]))

@@ -143,6 +143,8 @@ class Log:
         for part in self.parts():
             if check is not None and part.columns != self.columns:
                 check(part.name, part.columns)
+            if missing := [name for name in names if name not in part.columns]:
+                raise SettingError(f"{part.name}: there is no column {missing[0]!r}, which the files before it have")
             check_kinds(part.part, names, kinds)
             self._begins.append(rows)
             self._names.append(part.name)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.errors import CheckpointMismatchError
 from inferl.sources.logs.decoding import LogRows
+from inferl.sources.logs.digests import Digest
 from inferl.sources.logs.encoding import Learned
 from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
 from inferl.sources.logs.formula import Formula
 from inferl.sources.logs.pairing import Pairing
+from inferl.sources.logs.pieces import Piece
 from inferl.sources.logs.policies import TargetPolicy
 from inferl.sources.logs.propensities import Propensities
 from inferl.sources.starts import Starts
@@ -76,7 +78,23 @@ class Progress:
         if waiting is not None and _form(waiting) != _form(rows):
             raise _other_features(log)
 
-    def another_log(self, log: str, problem: str) -> CheckpointMismatchError:
+    def rest_of(self, pieces: Iterator[Piece], digest: Digest, log: str) -> Iterator[Piece]:
+        """Yield the rows after those that were read, which must be the same; they are added to the digest."""
+        left = self.rows  # to be passed over
+        for piece in pieces:
+            rest = piece
+            if left:
+                passed, rest = piece[:left], piece[left:]
+                passed.add_to(digest)
+                left -= len(passed)
+                if left == 0 and str(digest) != self.digest:
+                    raise self._another_log(log, "are not the rows that were read before")
+            if len(rest):
+                yield rest
+        if left:
+            raise self._another_log(log, f"were read before, and now there are {self.rows - left}")
+
+    def _another_log(self, log: str, problem: str) -> CheckpointMismatchError:
         """Return the error that the rows of a log are not those that were read."""
         return CheckpointMismatchError(
             f"{log}: rows 1 to {self.rows} {problem}; the log was changed, or is another one: restore it (rows may be "

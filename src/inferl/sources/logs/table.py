@@ -154,7 +154,8 @@ class Table:
             progress.dimension = encoder.dimension
             return piece, batch, rows, faults
 
-        for piece in self._pieces(log, columns, progress, digest):
+        pieces = log.pieces(columns.to_read(log.columns), self.batch, self._same_columns(columns))
+        for piece in progress.rest_of(pieces, digest, log.name):
             now = decoded(piece)
             change = pairing.first_change(now[2])
             if change is not None and self._is_mixed(columns):
@@ -173,21 +174,6 @@ class Table:
         with suppress(DataError, SettingError), open_log(self.source) as log:
             return is_mixed(log, columns, self.batch, self.sessions)
         return False  # what is wrong is said when the rows are read
-
-    def _pieces(self, log: Log, columns: Columns, progress: Progress, digest: Digest) -> Iterator[Piece]:
-        """Read on from the position; the rows before it must be those that were read."""
-        left = progress.rows  # to be passed over
-        for piece in log.pieces(columns.to_read(log.columns), self.batch, self._same_columns(columns)):
-            if left:
-                passed, piece = piece[:left], piece[left:]
-                passed.add_to(digest)
-                left -= len(passed)
-                if left == 0 and str(digest) != progress.digest:
-                    raise progress.another_log(log.name, "are not the rows that were read before")
-            if len(piece):
-                yield piece
-        if left:
-            raise progress.another_log(log.name, f"were read before, and now there are {progress.rows - left}")
 
     def _same_columns(self, columns: Columns) -> Callable[[str, list[str]], None]:
         """Return a function that refuses a file which would be read otherwise than the files before it."""
