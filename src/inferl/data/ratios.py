@@ -49,13 +49,19 @@ class RatioSummary:
         ones = bool((column == 1).all())
         m = column.shape[1]
         wide = self._coarser(len(self.marks) - 1 + (self.open + len(column)) // self.length)
-        border = np.arange(wide.length - wide.open, len(column) + 1, wide.length)  # steps up to each new border
+        marks, outside = wide.marks, wide.outside
+        if len(outside) < m:  # the first ratios show the number of policies
+            marks, outside = np.zeros((1, m)), np.zeros(m)
+        border = slice(wide.length - wide.open, len(column) + 1, wide.length)  # steps up to each new border
         if ones and self._whole:  # on-policy: sums of integers are exact in any order
             more = np.full(m, float(len(column)))
-            total, squares, running = self.total + more, self.squares + more, self.total + np.outer(border, np.ones(m))
+            total, squares = self.total + more, self.squares + more
+            running = self.total + np.arange(border.start, border.stop, border.step)[:, None]
         else:
             sums = _running(self.total, column)
             total, squares, running = sums[-1], _running(self.squares, column**2)[-1], sums[border]
+        if len(running):
+            marks = np.concatenate([marks, np.broadcast_to(running - outside, (len(running), m))])
         return RatioSummary(
             self.n + len(column),
             total,
@@ -64,9 +70,9 @@ class RatioSummary:
             self.tails + (len(column) * TAIL_OF_ONE.repeat(m, axis=1) if ones else _tails(column)),
             discount,
             wide.length,
-            np.concatenate([np.broadcast_to(wide.marks, (len(wide.marks), m)), running - wide.outside]),
+            marks,
             (wide.open + len(column)) % wide.length,
-            np.broadcast_to(self.outside, m).copy(),
+            outside,
         )
 
     def _coarser(self, blocks: int) -> RatioSummary:
@@ -75,6 +81,8 @@ class RatioSummary:
 
     def _joined(self, factor: int) -> RatioSummary:
         """Return the summary with blocks of so many present ones."""
+        if factor == 1:
+            return self
         left = (len(self.marks) - 1) % factor  # complete blocks that become part of the open one
         return replace(
             self,
