@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -17,11 +18,12 @@ from inferl import TD, DoublyRobust, Evaluator, Transitions
 from inferl.baselines import monte_carlo, per_decision
 from inferl.cli import app
 from inferl.data.arrays import Floats
-from inferl.diagnostics import Report
+from inferl.diagnostics import Report, possible_range
 from inferl.environments import FiniteMDP
 from inferl.errors import DataError, SettingError
 from inferl.features import Function, WithIntercept
-from inferl.sources import rollout
+from inferl.interval import Interval
+from inferl.sources import Starts, rollout
 
 SURE = 0.9999  # level of a seeded interval that must cover: one false alarm in 10,000 changes of the code
 
@@ -177,10 +179,13 @@ def test_the_default_target_of_a_log_is_the_population() -> None:
     for seed in range(200):
         rng = np.random.default_rng([7, seed])
         x = rng.normal(size=500)
-        frame = pandas.DataFrame({"x": x, "reward": 1 + 2 * x + rng.normal(size=500), "terminated": True})
-        log = inferl.sources.table(frame, features="x", discount=0.9)
-        evaluator = Evaluator(DoublyRobust(2)).update(log)
-        population, observed = (evaluator.interval(log.start(conditional)) for conditional in (False, True))
+        phi, rewards = np.column_stack([np.ones(500), x]), 1 + 2 * x + rng.normal(size=500)
+        evaluator, starts = (
+            Evaluator(DoublyRobust(2)).update(Transitions(phi, rewards, phi, 0.0)),
+            Starts().updated(phi),
+        )
+        asked = [starts, starts.of(lambda conditional: Starts(), conditional=True)]
+        population, observed = map(evaluator.interval, asked)
         held["population"] += 1.0 in population
         held["these people"] += 1 + 2 * x.mean() in observed
         assert observed.width < 0.55 * population.width
@@ -188,6 +193,11 @@ def test_the_default_target_of_a_log_is_the_population() -> None:
     assert str(evaluator.interval()) == str(population)
     assert population.estimand == "the value of the start distribution"
     assert observed.estimand == "the value of the observed starts"
+    frame = pandas.DataFrame({"x": x, "reward": rewards, "terminated": True})
+    log = inferl.sources.table(frame, features="x", discount=0.9)
+    evaluator = Evaluator(DoublyRobust(2)).update(log)
+    assert str(evaluator.interval(log.start())) == str(population)
+    assert str(evaluator.interval(log.start(conditional=True))) == str(observed)
 
 
 def test_files_that_cut_an_episode(tmp_path: Path) -> None:
@@ -225,6 +235,62 @@ def test_a_difference_on_one_log_is_refused_or_paired(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", *runs])
     assert result.exit_code == 2
     assert "both runs read the same log" in result.stderr
+
+
+def test_the_policies_of_the_package_are_target_policies() -> None:
+    """B8: they were refused, and so were a classifier and a data frame of probabilities."""
+    rng = np.random.default_rng(8)
+    states, actions = rng.integers(3, size=200), rng.integers(2, size=200)
+    frame = pandas.DataFrame({"s": states, "action": actions, "reward": 1.0 * actions, "terminated": True, "p": 0.5})
+    law = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    classifier = SimpleNamespace(predict_proba=lambda x: law[np.asarray(x, int)[:, 0]], classes_=np.array([0, 1]))
+    policies: list[Any] = [
+        inferl.policies.Table(law),
+        inferl.policies.Probabilities(lambda state: law[state]),
+        inferl.policies.epsilon_greedy(lambda state: int(state == 0), epsilon=0.4, n_actions=2),
+        pandas.DataFrame(law),
+        classifier,
+    ]
+    for policy in policies:
+        log = inferl.sources.table(frame, state="s", n_states=3, policy=policy, behaviour_probability="p")
+        (chunk,) = log
+        known = law if policy is not policies[2] else np.array([[0.2, 0.8], [0.8, 0.2], [0.8, 0.2]])
+        assert chunk.ratios == pytest.approx(known[states, actions] / 0.5)
+
+
+def test_a_web_log_in_order_of_time() -> None:
+    """B9: more than 4,096 open episodes were refused, here 20,000 users at once."""
+    rng = np.random.default_rng(9)
+    frame = pandas.DataFrame(
+        {
+            "user": np.tile(np.arange(20_000), 2),
+            "step": np.repeat([0, 1], 20_000),
+            "x": rng.normal(size=40_000),
+            "reward": rng.normal(size=40_000),
+            "terminated": np.repeat([False, True], 20_000),
+        }
+    )
+    found = []
+    for log in (frame, frame.sort_values(["user", "step"])):
+        source = inferl.sources.table(log, features="x", episode="user", order="step", discount=0.9)
+        evaluator = Evaluator(DoublyRobust(2)).update(source)
+        assert (evaluator.n, source.start().number) == (40_000, 20_000)
+        found.append(evaluator.interval())
+    assert found[0].estimate == pytest.approx(found[1].estimate)
+    assert found[0].standard_error == pytest.approx(found[1].standard_error)
+
+
+def test_rows_that_were_appended_are_read(tmp_path: Path) -> None:
+    """B10: `inferl resume` ignored them. Pipes are in tests/sources/test_pipes.py."""
+    columns, _ = paid_at_the_end(200, 10)
+    frame, log, run = pandas.DataFrame(columns), tmp_path / "log.csv", str(tmp_path / "a.run")
+    frame[:500].to_csv(log, index=False)
+    command = ["evaluate", str(log), "--features", "severity", "--ratio", "ratio", "--episode", "patient"]
+    assert CliRunner().invoke(app, [*command, "--checkpoint", run]).exit_code == 0
+    frame.to_csv(log, index=False)
+    resumed, straight = CliRunner().invoke(app, ["resume", run]), CliRunner().invoke(app, command)
+    assert resumed.stdout == straight.stdout
+    assert "800 transitions" in resumed.stdout
 
 
 def test_baselines_say_when_few_episodes_carry_the_weight() -> None:
@@ -278,6 +344,28 @@ def test_cartpole_with_linear_features() -> None:
     alone = evaluator.report("fitted", SURE)
     assert 34.26 not in alone.interval
     assert "features" in failed(alone)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((241, 15, 468), "and the estimate is 241"),
+        ((60, 15, 105), "and the interval from 15 to 105 goes beyond"),
+        ((60, -1, 90), "and the interval from -1 to 90 goes beyond"),
+        ((60, 15, 90), None),
+        ((60, -np.inf, np.inf), None),
+    ],
+)
+def test_values_that_cannot_be(answer: tuple[float, float, float], message: str | None) -> None:
+    """A15: 241 [15, 468] with rewards up to 1 and a discount of .99."""
+    coin = np.random.default_rng(0).integers(2, size=300)
+    episodes = Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.99)).with_pending().episodes
+    estimate, lower, upper = map(float, answer)
+    check = possible_range(Interval(estimate, lower, upper, 0.95, "normal", 1.0, 300), episodes, "state")
+    assert check is not None
+    assert check.failed == (message is not None)
+    assert "allow values from 0 to 100" in check.message
+    assert (message or "") in check.message
 
 
 def test_returns_up_to_the_time_limit() -> None:
