@@ -200,12 +200,8 @@ def checks_of_data(
 
     `about` is the kind of target (see `Targets`), because a problem of one estimand may not affect another.
     """
-    by_returns = about in (
-        "value",
-        "known start",
-        "observed value",
-        "gap",
-    )  # uses products of ratios, and features after truncations
+    # These use products of ratios, and features after truncations.
+    by_returns = about in ("value", "values", "known start", "observed value", "gap")
     visits = _visits(algorithm)
     carried = episodes if by_returns and not visits else None
     beyond = episodes.share_of_visits if visits else episodes.share_beyond

@@ -229,6 +229,21 @@ def test_two_policies_on_one_log() -> None:
     assert difference.standard_error < np.hypot(*found.standard_error)
 
 
+def test_a_difference_of_two_values_does_not_depend_on_the_features() -> None:
+    """So their misfit, which fails the check of the fitted values, does not fail that of the difference."""
+    data = walk(4000, 6, ratios=True)
+    ends = data.discounts == 0  # rewards at the ends alone, with an intercept missing: the features do not fit
+    data = replace(data, rewards=np.where(ends, 5.0, 0.0))
+    evaluator = Evaluator(Stack(DoublyRobust(D), DoublyRobust(D)))
+    evaluator.update(data.with_ratios(np.stack([data.ratios, np.ones(len(data))], axis=1)))
+    values = evaluator.algorithm.named_targets()["value"]
+    difference = evaluator.report(values[0] - values[1])
+    assert not [check.name for check in difference.checks if check.failed]
+    assert difference.interval.estimand.startswith("a combination of several policies' values")
+    fitted = evaluator.report(evaluator.algorithm.named_targets()["fitted"][0])
+    assert [check.name for check in fitted.checks if check.failed] == ["features"]
+
+
 @pytest.mark.parametrize("tabular", [False, True])
 def test_visits_to_a_state_are_starts(tabular: bool) -> None:
     """A ring of six states without episodes, with features that cannot express the value of state 0."""

@@ -20,8 +20,8 @@ class Targets(NamedTuple):
 
     rows: Floats  # (k, dimension); for a bootstrap also (k, n_parameters)
     single: bool  # the user asked for one target, not for a list
-    # "value", "known start", "observed value", "fitted", "gap", "average", "observed", "state", "features" or
-    # "parameters"
+    # "value", "values", "known start", "observed value", "fitted", "gap", "average", "observed", "state", "features"
+    # or "parameters"
     about: str
 
 
@@ -45,6 +45,8 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
         if isinstance(algorithm, DoublyRobust) and algorithm.start is not None:
             return "the value at the given start state"
         return value
+    if about == "values":
+        return f"a combination of several policies' values: {value}"
     if about == "observed value":
         return value.replace("start distribution", "observed starts").replace("return", "return of the observed starts")
     if about == "known start":
@@ -114,7 +116,14 @@ def as_targets(target: Any, algorithm: Algorithm, tabular: bool | None, whole: b
     if rows.shape[1] == algorithm.n_values:
         about = "observed" if hasattr(target, "text") else "features"
         return Targets(algorithm.of_features(rows), array.ndim == 1, about)
-    return Targets(rows, array.ndim == 1, "parameters")
+    combined = "value" in names and _combines(rows, names["value"])
+    return Targets(rows, array.ndim == 1, "values" if combined else "parameters")
+
+
+def _combines(rows: Floats, values: Floats) -> bool:
+    """Return whether rows are combinations of the values of policies, such as their difference."""
+    own = values.argmax(axis=1)  # a parameter that only this policy's value contains
+    return bool(np.array_equal(rows[:, own] @ values, rows))
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
