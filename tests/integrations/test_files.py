@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from inferl import Interval
-from inferl.errors import SettingError
-from inferl.integrations import CSVLogger, Logger, PrometheusLogger, TensorBoardLogger, WandbLogger
+from inferl.errors import MissingExtraError, SettingError
+from inferl.integrations import (
+    CSVLogger,
+    Logger,
+    MLflowLogger,
+    PrometheusLogger,
+    TensorBoardLogger,
+    WandbLogger,
+    hub,
+)
 from inferl.integrations.base import metrics
 
 ONE = Interval(437.0, 408.0, 466.0, 0.95, "anytime", 14.0, 52_440)
@@ -131,3 +141,20 @@ def test_wandb_draws_over_the_step_of_the_interval() -> None:
     logger.log(UNKNOWN, 8)
     assert run.axes == {"return/*": "return/step"}
     assert run.logged == [metrics("return", ONE) | {"return/step": 7}]
+
+
+@pytest.mark.parametrize(
+    ("library", "extra", "use"),
+    [
+        ("tensorboardX", "tensorboard", lambda folder: TensorBoardLogger(folder)),
+        ("wandb", "wandb", lambda folder: WandbLogger()),
+        ("mlflow", "mlflow", lambda folder: MLflowLogger()),
+        ("huggingface_hub", "hub", lambda folder: hub.save(folder / "README.md", {})),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(
+    library: str, extra: str, use: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"inferl\[{extra}\]"):
+        use(tmp_path)
