@@ -108,3 +108,11 @@ def test_a_log_without_probabilities(here: Path, monkeypatch: pytest.MonkeyPatch
     pipe = runner.invoke(app, ["evaluate", "-", *fit], input=(here / "log.csv").read_bytes())
     assert pipe.exit_code == 2
     assert "standard input: fitting the behaviour policy takes a pass of its own" in pipe.stderr
+
+
+def test_the_column_of_the_actions_may_be_named(here: Path) -> None:
+    expected = evaluate("--policy", "new.csv").stdout
+    log = arrow_csv.read_csv("log.csv")
+    arrow_csv.write_csv(log.rename_columns(["treatment" if n == "action" else n for n in log.column_names]), "log.csv")
+    assert "say which column holds them" in evaluate("--policy", "new.csv", code=2).stderr
+    assert evaluate("--policy", "new.csv", "--action", "treatment").stdout == expected

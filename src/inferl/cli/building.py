@@ -40,7 +40,7 @@ __all__ = [
 
 _COLUMNS = (
     *("features", "state", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
-    *("behaviour_probability", "behaviour_log_probability"),
+    *("action", "behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )
 _PLAIN = ("n_states", "discount", "clip", "episodes_end", "gaps", "skip_bad", "time_limit")

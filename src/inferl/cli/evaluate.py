@@ -56,6 +56,7 @@ def evaluate(
     terminated: Annotated[Name, _column("Flag: the episode terminates.")] = None,
     truncated: Annotated[Name, _column("Flag: the episode is truncated.")] = None,
     stream: Annotated[Name, _column("Label of parallel sequences, such as environments.")] = None,
+    action: Annotated[Name, _column("Action; needed by --policy and --fit-behaviour.", _RATIOS)] = None,
     behaviour_probability: Annotated[
         Name, _column("Probability of the action under the behaviour policy.", _RATIOS)
     ] = None,
