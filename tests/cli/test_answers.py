@@ -74,6 +74,18 @@ def test_policies_are_named_after_their_columns(log: Path) -> None:
     assert lines[-1].startswith("b - a: ")
 
 
+def test_names_of_columns_are_not_taken_for_options(tmp_path: Path) -> None:
+    frame = small_log(300).rename_columns(["s", "reward", "terminated", "target_probability", "n_states"])
+    parquet.write_table(frame, tmp_path / "log.parquet")
+    options = [str(tmp_path / "log.parquet"), *SMALL, "--ratio", "target_probability,n_states"]
+    answer = last_line(call("evaluate", *options, "--json"))
+    assert answer["interval"]["names"] == ["target_probability", "n_states"]
+    lines = call("evaluate", *options).stdout.splitlines()
+    assert [line.split(" ")[0] for line in lines[:2]] == ["target_probability:", "n_states:"]
+    refused = call("evaluate", *options, "--reward", "x", code=2).stderr
+    assert refused.endswith("the log has the columns s, reward, terminated, target_probability, n_states\n")
+
+
 def test_several_targets(log: Path) -> None:
     options = [str(log), *SMALL, "--json"]
     asked = ["--target", "start", "--target", "1", "--target", "0,0,1"]

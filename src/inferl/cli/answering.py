@@ -39,11 +39,15 @@ class Answer:
 
     def content(self, final: bool) -> dict[str, Any]:
         """Return the content of a line of JSON; the keys are the same for every line of every command."""
-        report = self.report.to_dict()
-        apart = None if self.differences is None else _named(self.differences, self.difference_names)
-        interval = _named(self.report.interval, self.names)
-        parts = {"interval": interval, "differences": apart, "checks": report["checks"], "facts": report["facts"]}
-        return {"final": final, **in_shell(parts)}
+        report = in_shell(self.report.to_dict())
+        apart = None if self.differences is None else in_shell(self.differences.to_dict())
+        return {
+            "final": final,
+            "interval": _named(report["interval"], self.names),
+            "differences": None if apart is None else _named(apart, self.difference_names),
+            "checks": report["checks"],
+            "facts": report["facts"],
+        }
 
     def __str__(self) -> str:
         return self._text(str(self.report))
@@ -58,16 +62,16 @@ class Answer:
         if self.differences is not None:
             lines += ["each policy minus the first, from the same data"]
             lines += _with_names(str(self.differences), self.difference_names)
-        return str(in_shell("\n".join(lines)))
+        return "\n".join(lines)
 
 
-def _named(interval: Interval, names: tuple[str, ...]) -> dict[str, Any]:
-    return {"names": list(names) or None, **interval.to_dict()}
+def _named(interval: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {"names": list(names) or None, **interval}
 
 
 def _with_names(text: str, names: tuple[str, ...]) -> list[str]:
-    """Put names before the first lines of a text."""
-    lines = text.splitlines()
+    """Put names before the first lines of a text, which is put into the words of the shell."""
+    lines = str(in_shell(text)).splitlines()
     return [f"{name}: {line}" for name, line in zip(names, lines, strict=False)] + lines[len(names) :]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 __all__ = ["in_shell"]
 
+LISTED = "the log has the columns"  # what follows are names of the user, which may be those of arguments
+
 
 def in_shell(content: Any) -> Any:
     """Replace the names of arguments by those of options, in a text or in all texts of lists and dicts.
@@ -16,12 +18,17 @@ def in_shell(content: Any) -> Any:
     'count returns up to the limit (--time-limit ends), name the column (--terminated), or give --n-states'
     >>> in_shell(["there is no column 'n_states'", "say it with state=", "TD(3, trace=0.0)", 3])
     ["there is no column 'n_states'", 'say it with --state', 'TD(3, trace=0.0)', 3]
+    >>> in_shell("give target_probability; the log has the columns p, target_probability")
+    'give --target-probability; the log has the columns p, target_probability'
     """
     if isinstance(content, dict):
         return {name: in_shell(value) for name, value in content.items()}
     if isinstance(content, list):
         return [in_shell(value) for value in content]
-    return _pattern().sub(_replaced, content) if isinstance(content, str) else content
+    if not isinstance(content, str):
+        return content
+    message, columns, named = content.partition(LISTED)
+    return _pattern().sub(_replaced, message) + columns + named
 
 
 @cache
@@ -44,7 +51,7 @@ def _pattern() -> re.Pattern[str]:
     begin, end = r"(?<![\w'\"./=-])", r"(?![\w'\"./=-])"
     return re.compile(
         rf"\((?P<enclosed>{every})\)|{begin}(?:(?P<asked>{every})=(?=[\s;,.)]|$)|"
-        rf"(?P<given>{plain})=\"(?P<value>\w+)\"|(?P<bare>{plain}){end})"
+        rf"(?P<given>{plain})=[\"'](?P<value>\w+)[\"']|(?P<bare>{plain}){end})"
     )
 
 
