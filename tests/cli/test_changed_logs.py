@@ -245,6 +245,39 @@ def test_parquet_written_otherwise(way: str, stopped: Path, tmp_path: Path) -> N
 # Rows that come later.
 
 
+@pytest.mark.parametrize(
+    "options", ["", "--terminated none --episodes-end", "--terminated none --order t --idle-timeout 9s"]
+)
+def test_a_log_in_order_of_time_goes_on(options: str, tmp_path: Path) -> None:
+    """Episodes that were open at the end of the log go on; so does the look at whether they are mixed."""
+    path, run_file, straight = tmp_path / "log.csv", tmp_path / "a.run", tmp_path / "b.run"
+    roles = ["--state", "s", "--n-states", "3", "--episode", "e", *options.split()]
+    who = np.arange(N) % 7 + 7 * (np.arange(N) // 100)
+    whole = log().drop_columns(["e"]).append_column("e", pa.array(who)).append_column("t", pa.array(np.arange(N)))
+    whole = whole.set_column(whole.column_names.index("terminated"), "terminated", pa.array(np.arange(N) % 100 > 92))
+    for n in (20, 137, N):
+        write(whole.slice(0, n), path)
+        begins = not run_file.exists()
+        result = call("evaluate", path, *roles, "--checkpoint", run_file) if begins else call("resume", run_file)
+        expected = call("evaluate", path, *roles, "--checkpoint", straight)
+        assert result.exit_code == expected.exit_code == 0, result.output + expected.output
+        assert evaluator_bits(run_file) == evaluator_bits(straight)
+    assert "mixed in order of time" in result.output
+
+
+def test_an_episode_that_was_taken_for_over_and_goes_on(tmp_path: Path) -> None:
+    path, run_file = tmp_path / "log.csv", tmp_path / "a.run"
+    header, rows = "s,reward,e\n", ["0,1,1\n", "1,1,1\n", "0,1,2\n", "1,1,2\n"]
+    path.write_text(header + "".join(rows))
+    options = ["--state", "s", "--n-states", "2", "--episode", "e"]
+    assert call("evaluate", path, *options, "--checkpoint", run_file).exit_code == 0
+    path.write_text(header + "".join(rows) + "0,1,1\n")
+    refused = call("resume", run_file)
+    assert refused.exit_code == 2
+    assert "evaluate the log from its beginning" in " ".join(refused.output.split())
+    assert call("evaluate", path, *options).exit_code == 0
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize("options", ["", "--episodes-end"])
 @pytest.mark.parametrize("first", [2, 137])

@@ -310,6 +310,17 @@ def test_any_number_of_episodes_may_be_open_at_once() -> None:
     assert len(np.unique(np.concatenate([chunk.stream for chunk in chunks]))) == n
 
 
+@pytest.mark.parametrize("batch", [1000, 65536])
+def test_a_label_comes_back_long_after_its_episode_began(batch: int) -> None:
+    """It is remembered from the end of the episode on, however many have begun since its beginning."""
+    n = 6000
+    episodes = np.concatenate([np.arange(n), np.arange(n), [0]])
+    ends = np.concatenate([np.zeros(n), np.arange(n) < 4000, [0]]).astype(bool)
+    frame = pa.table({"x": np.zeros(2 * n + 1), "reward": np.zeros(2 * n + 1), "e": episodes, "terminated": ends})
+    _, message = read(table(frame, features=["x"], episode="e", batch=batch))
+    assert "row 12001, column 'e': 0 comes back after it ended" in message
+
+
 def test_a_label_that_cannot_be_read_is_never_skipped_among_several_episodes() -> None:
     mixed = log().take([0, 4, 1, 5, 2, 6, 3, 7])
     who = mixed["who"].to_pylist()
