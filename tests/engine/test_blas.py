@@ -1,4 +1,4 @@
-"""BLAS has one thread while an evaluator works, and as many as before afterwards."""
+"""BLAS has one thread while an evaluator works, and as many as before afterwards (finding B12)."""
 
 from __future__ import annotations
 
