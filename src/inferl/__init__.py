@@ -27,6 +27,7 @@ __all__ = [
     "AverageReward",
     "BlockClock",
     "BurnIn",
+    "Check",
     "Constant",
     "DoublyRobust",
     "EmphaticTD",
@@ -84,6 +85,7 @@ _HOME = {
     "OnlineBootstrap": "methods.bootstrap",
     "LeastSquares": "methods.least_squares",
     "Evaluator": "evaluator",
+    "Check": "diagnostics",
     "Report": "diagnostics",
     "merge": "merging",
     "concatenate": "merging",
@@ -120,7 +122,7 @@ if TYPE_CHECKING:
     from inferl.comparison import difference
     from inferl.data.increments import Increments
     from inferl.data.transitions import Transitions
-    from inferl.diagnostics import Report
+    from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval

@@ -64,7 +64,14 @@ CONCERNS = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, the reason, and a remedy."""
+    """The result of a check: its name, ``"passed"``, ``"failed"`` or ``"not available"``, the reason, and a remedy.
+
+    >>> check = Check("range", "failed", "values are 0 to 1, and the estimate is 3", remedy="collect more data")
+    >>> print(check)
+    !! range: values are 0 to 1, and the estimate is 3; collect more data
+    >>> check.concerns
+    'every value'
+    """
 
     name: str
     status: str

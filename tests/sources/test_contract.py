@@ -313,6 +313,7 @@ class Broken:
         ("does not accept", type("NoTarget", (Memory,), {"start": lambda self: np.ones(5)})),
         ("does not accept", type("Narrow", (Memory,), {"dimension": 2})),
         ("dict of strings", type("NoText", (Memory,), {"describe": lambda self: {"rows": 3}})),
+        ("tuple of Check", type("NoChecks", (Memory,), {"checks": lambda self: ["a word"]})),
         ("same rows", OtherRows),
         ("not the one that was given", ForgetsPosition),
         ("does not continue with the same rows", SkipsRows),
