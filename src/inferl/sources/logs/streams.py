@@ -8,7 +8,7 @@ other, all have stream 0; and there are never more streams than episodes that ar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -63,19 +63,19 @@ class StreamLabels:
             return np.zeros(len(segment), np.int64)
         first = np.concatenate([[0], 1 + np.flatnonzero(border)])
         of_segment = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(segment))))
-        streams = stream[first].tolist()
-        opens, closes = np.flatnonzero(stream[first] < 0), np.flatnonzero(last)
-        who = np.concatenate([opens, of_segment[closes]])
+        streams = stream[first]
+        opens, closes = np.flatnonzero(streams < 0), np.flatnonzero(last)
         when = np.concatenate([2 * rank[first[opens]], 2 * rank[closes] + 1])
         order = np.argsort(when)
-        free, given = self.free.tolist(), self.given
-        heapify(free)
-        for one, is_end in zip(who[order].tolist(), (when[order] % 2).tolist(), strict=True):
+        who = np.concatenate([opens, of_segment[closes]])[order]
+        free, given, new = self.free.tolist(), self.given, dict[int, int]()  # sorted, so it is a heap
+        for one, its, is_end in zip(who.tolist(), streams[who].tolist(), (when[order] % 2).tolist(), strict=True):
             if is_end:
-                heappush(free, streams[one])
+                heappush(free, new[one] if its < 0 else its)
             elif free:
-                streams[one] = heappop(free)
+                new[one] = heappop(free)
             else:
-                streams[one], given = given, given + 1
+                new[one], given = given, given + 1
         self.free, self.given = np.sort(np.array(free, np.int64)), given
-        return np.array(streams, np.int64)[of_segment]
+        streams[list(new)] = list(new.values())
+        return np.asarray(streams[of_segment])
