@@ -16,6 +16,7 @@ from inferl.runs import Run
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
 SMALL = ["--state", "s", "--n-states", "3"]
+JSON = ["--json", "--quiet"]  # the answer, without readings
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_every_line_has_one_shape(log: Path, tmp_path: Path) -> None:
 
 def test_policies_are_named_after_their_columns(log: Path) -> None:
     options = [str(log), *SMALL, "--ratio", "a,b"]
-    answer = last_line(call("evaluate", *options, "--json"))
+    answer = last_line(call("evaluate", *options, *JSON))
     assert answer["interval"]["names"] == ["a", "b"]
     assert answer["differences"]["names"] == ["b - a"]
     lines = call("evaluate", *options).stdout.splitlines()
@@ -78,7 +79,7 @@ def test_names_of_columns_are_not_taken_for_options(tmp_path: Path) -> None:
     frame = small_log(300).rename_columns(["s", "reward", "terminated", "target_probability", "n_states"])
     parquet.write_table(frame, tmp_path / "log.parquet")
     options = [str(tmp_path / "log.parquet"), *SMALL, "--ratio", "target_probability,n_states"]
-    answer = last_line(call("evaluate", *options, "--json"))
+    answer = last_line(call("evaluate", *options, *JSON))
     assert answer["interval"]["names"] == ["target_probability", "n_states"]
     lines = call("evaluate", *options).stdout.splitlines()
     assert [line.split(" ")[0] for line in lines[:2]] == ["target_probability:", "n_states:"]
@@ -87,7 +88,7 @@ def test_names_of_columns_are_not_taken_for_options(tmp_path: Path) -> None:
 
 
 def test_several_targets(log: Path) -> None:
-    options = [str(log), *SMALL, "--json"]
+    options = [str(log), *SMALL, *JSON]
     asked = ["--target", "start", "--target", "1", "--target", "0,0,1"]
     answer = last_line(call("evaluate", *options, *asked))
     assert answer["interval"]["names"] == ["start", "target 1", "target 0,0,1"]
@@ -106,7 +107,7 @@ def test_several_targets(log: Path) -> None:
 
 
 def test_simultaneous_intervals_are_wider(log: Path) -> None:
-    options = [str(log), *SMALL, "--json", "--ratio", "a,b"]
+    options = [str(log), *SMALL, *JSON, "--ratio", "a,b"]
     plain, joint = (last_line(call("evaluate", *options, *kind)) for kind in ([], ["--kind", "simultaneous"]))
     assert joint["interval"]["kind"] == "simultaneous"
     assert joint["interval"]["estimate"] == plain["interval"]["estimate"]
@@ -127,13 +128,13 @@ def test_a_run_of_several_targets_is_resumed_and_shown(log: Path, tmp_path: Path
 def test_quiet_prints_the_interval_only(log: Path) -> None:
     whole = call("evaluate", log, *SMALL).stdout
     assert call("evaluate", log, *SMALL, "--quiet").stdout == whole.splitlines()[0] + "\n"
-    (line,) = call("evaluate", log, *SMALL, "--quiet", "--json").stdout.splitlines()
+    (line,) = call("evaluate", log, *SMALL, *JSON).stdout.splitlines()
     assert json.loads(line)["final"]
 
 
 def test_the_report_goes_to_a_file(log: Path, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    answer = last_line(call("evaluate", log, *SMALL, "--json", "--output", path))
+    answer = last_line(call("evaluate", log, *SMALL, *JSON, "--output", path))
     assert json.loads(path.read_text()) == answer
     call("evaluate", log, *SMALL, "--output", tmp_path / "answer.html", "--quiet")
     assert "<!DOCTYPE html>" in (tmp_path / "answer.html").read_text()
