@@ -296,14 +296,15 @@ Read = dict[str, Any]
 
 
 def _ours(path: Path, roles: dict[str, Any]) -> Read:
-    chunks = list(table(path, truncated=None, **roles))
+    log = table(path, truncated=None, **roles)
+    chunks = list(log)
     joined = {
         name: np.concatenate([np.asarray(getattr(c, name)) for c in chunks]) if chunks else np.zeros(0)
         for name in ("features", "next_features", "rewards", "discounts", "ratios")
     }
     if isinstance(roles.get("features"), list):  # without the intercept
         joined |= {name: joined[name][:, 1:] for name in ("features", "next_features") if joined[name].ndim == 2}
-    return {**joined, "n": sum(map(len, chunks))}
+    return {**joined, "n": sum(map(len, chunks)), "mixed": "episodes" in log.describe()}
 
 
 def _of_pandas(path: Path, one: Input) -> pandas.DataFrame:
@@ -363,14 +364,25 @@ def _theirs(path: Path, one: Input) -> Read:
 
 
 def _same(ours: Read, theirs: Read) -> bool:
+    """Whether both have the same rows; those of mixed episodes come in the order in which they are complete."""
     if ours["n"] != theirs["n"]:
         return False
-    going = ours["discounts"] != 0
-    for name, mine in ours.items():
-        values = np.asarray(mine)[going] if name == "next_features" else np.asarray(mine)
-        if not np.array_equal(values.ravel().astype(float), np.asarray(theirs[name], float).ravel()):
-            return False
-    return True
+    mine, other = _rows(ours), _rows(theirs)
+    return np.array_equal(mine, other) or (ours["mixed"] and np.array_equal(_sorted(mine), _sorted(other)))
+
+
+def _rows(read: Read) -> Any:
+    """All columns side by side; after an end, there is no next state."""
+    n, going = read["n"], np.asarray(read["discounts"]) != 0
+    columns = {name: np.asarray(values, float) for name, values in read.items() if name not in ("n", "mixed")}
+    after = columns["next_features"].reshape(-1, *columns["features"].shape[1:])
+    columns["next_features"] = np.zeros_like(columns["features"])
+    columns["next_features"][going] = after[going] if len(after) == n else after
+    return np.concatenate([columns[name].reshape(n, -1) for name in sorted(columns)], axis=1)
+
+
+def _sorted(rows: Any) -> Any:
+    return rows[np.lexsort(rows.T)]
 
 
 def judged(one: Input, folder: Path, say: Callable[[str], None] = lambda stage: None) -> tuple[str, str]:
