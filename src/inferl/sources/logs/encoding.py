@@ -342,7 +342,8 @@ class FormulaEncoder:
         """Return the levels (T,) of a category, or the numbers (T, k) of another factor."""
         name = str(factor)
         if name in self.learned.levels:
-            codes = level_of(column, values, self.learned.levels[name], faults, needed)
+            named = f"C({factor.variable}, levels=[...])"
+            codes = level_of(column, values, self.learned.levels[name], faults, needed, named)
             return codes if self._is_category(factor) else codes[:, None]
         if name in self.learned.sizes:
             return lists(column, values, self.learned.sizes[name], faults, needed)
@@ -431,15 +432,19 @@ def in_order(levels: Iterable[str]) -> tuple[str, ...]:
         return tuple(found)
 
 
-def level_of(column: str, values: Any, levels: Sequence[str], faults: Faults, needed: Bools) -> Integers:
-    """Return the number of the level of each row; a value that is none is a fault."""
+def level_of(
+    column: str, values: Any, levels: Sequence[str], faults: Faults, needed: Bools, named: str = ""
+) -> Integers:
+    """Return the number of the level of each row; a value that is none is a fault. `named`: how to name the levels."""
     codes, distinct = categories(values)
     number = {level: place for place, level in enumerate(levels)}
     read = np.array([*(number.get(text, -1) for text in distinct), -1], np.int64)[codes]
     wrong = (read < 0) & needed
     if wrong.any():
         known = ", ".join(levels[:10]) + (", ..." if len(levels) > 10 else "")
-        remedy = f"begin anew with all levels, which may be named: C({column}, levels=[...]); or " + DROP
+        remedy = (
+            f"begin anew, with the levels of all rows{' or those that you name, ' + named if named else ''}; or " + DROP
+        )
         faults.note(
             wrong & (codes >= 0), column, values, f"is none of the levels known from the start: {known}", remedy
         )
