@@ -43,6 +43,7 @@ __all__ = [
     "Polynomial",
     "QEvaluation",
     "Report",
+    "Result",
     "Stack",
     "Transitions",
     "baselines",
@@ -50,6 +51,7 @@ __all__ = [
     "difference",
     "environments",
     "errors",
+    "evaluate_policy",
     "features",
     "integrations",
     "merge",
@@ -87,6 +89,8 @@ _HOME = {
     "Evaluator": "evaluator",
     "Check": "diagnostics",
     "Report": "diagnostics",
+    "Result": "evaluation",
+    "evaluate_policy": "evaluation",
     "merge": "merging",
     "concatenate": "merging",
     "difference": "comparison",
@@ -124,6 +128,7 @@ if TYPE_CHECKING:
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
+    from inferl.evaluation import Result, evaluate_policy
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge

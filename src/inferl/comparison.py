@@ -15,6 +15,7 @@ from inferl.data.arrays import Floats, is_number, short
 from inferl.errors import KindError, PairingError, SettingError, TargetError
 from inferl.evaluator import Evaluator
 from inferl.interval import TUNING_TIME, Interval, anytime, check_level, grown, normal
+from inferl.methods.base import Method, Reading
 
 __all__ = ["difference", "verdict", "welch"]
 
@@ -28,7 +29,7 @@ def difference(
     *,
     paired: bool | None = None,
     other_target: Any = None,
-    tuning_time: int = TUNING_TIME,
+    tuning_time: int | None = None,
 ) -> Interval:
     """Return the interval for the value of `a` minus that of `b`.
 
@@ -50,7 +51,7 @@ def difference(
     other_target
         The target for `b`, if it has other features than `a`.
     tuning_time
-        Number of transitions, of both streams together, at which an anytime interval is tightest.
+        As for `Evaluator.interval`, but of both streams together.
 
     Examples
     --------
@@ -93,8 +94,14 @@ def difference(
     found = welch(a.interval(target, level, "normal"), b.interval(other_target, level, "normal"))
     if kind != "anytime":
         return found
-    growth = [grown(e.method.information, e.n, max(tuning_time // 2, 1)) for e in (a, b)]
+    growth = [_grown(a.method, a.read(target), tuning_time), _grown(b.method, b.read(other_target), tuning_time)]
     return anytime(found, sum(growth) / 2)
+
+
+def _grown(method: Method, reading: Reading, tuning_time: int | None) -> float:
+    """Return the information of one of two streams, relative to its half of the tuning time."""
+    both = TUNING_TIME[method.unit] if tuning_time is None else tuning_time
+    return grown(method.information, reading.units, max(both // 2, 1), method.unit)
 
 
 def welch(one: Interval, other: Interval) -> Interval:
@@ -137,7 +144,7 @@ def verdict(interval: Interval, name: str = "the first") -> str:
 
 
 def _paired(
-    a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int
+    a: Evaluator, b: Evaluator, target: Any, other_target: Any, level: float, kind: str | None, tuning: int | None
 ) -> Interval:
     """Let the method subtract two readings of one stream: a bootstrap does it replica by replica."""
     method, one, other = a.method, a.read(target), b.read(other_target)
@@ -149,7 +156,7 @@ def _paired(
         )
     found = method.interval(both, level, "normal" if kind == "anytime" else kind)
     if kind == "anytime":
-        found = anytime(found, grown(method.information, one.n, tuning))
+        found = anytime(found, grown(method.information, one.units, tuning, method.unit))
     notes = tuple(
         f"{name}: {note}"
         for name, evaluator, asked in (("first", a, target), ("second", b, other_target))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Check", "Report", "checks_of_data", "checks_of_scores", "divergence", "notes_of", "overflow"),
-    "together",
+    *("together", "unseen"),
 ]
 
 FEWEST_BLOCKS = 16  # blocks of one length that a variance estimate needs
@@ -466,10 +466,11 @@ def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | N
         message = f"{n} transitions are too few to estimate their autocorrelation"
         return Check(name, "failed", message, float(n), f"collect {FEWEST_STEPS} or more")
     if np.any(np.asarray(interval.standard_error) == 0):
+        missed = f"; {unseen(solved.units)}" if by_episodes and solved is not None else ""
         return Check(
             name,
             "failed",
-            "nothing has varied so far, so a width of 0 does not account for what has not happened yet",
+            f"nothing has varied so far, so a width of 0 does not account for what has not happened yet{missed}",
             0.0,
             "if nothing is random here, the value is exact; otherwise collect more data",
         )
@@ -489,6 +490,11 @@ def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | N
         effective,
         "collect more data",
     )
+
+
+def unseen(episodes: int) -> str:
+    """Say what equal episodes cannot exclude: with a probability p, none of n shows it with probability (1 - p)^n."""
+    return f"what happens in up to {1 - 0.05 ** (1 / episodes):.1%} of the episodes may have been missed"
 
 
 def rarity(reading: LeastSquaresReading | None) -> Check:

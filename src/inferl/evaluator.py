@@ -28,7 +28,7 @@ from inferl.diagnostics import Check, Report, checks_of_data, divergence, overfl
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
 from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, KindError, SettingError, ShapeError
-from inferl.interval import TUNING_TIME, UNIFORM, Interval, anytime, check_level, grown, simultaneous
+from inferl.interval import UNIFORM, Interval, anytime, check_level, grown, simultaneous
 from inferl.methods.base import Method, Reading
 from inferl.methods.misfit import Misfit
 from inferl.methods.registry import method_named
@@ -37,6 +37,9 @@ from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.storage.storable import storable, verify_together
 
 __all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
+
+
+FEWEST_STEPS, FEWEST_EPISODES = 1000, 32  # before `until` may stop
 
 
 class Answer(NamedTuple):
@@ -49,14 +52,14 @@ class Answer(NamedTuple):
 
 @np.errstate(all="ignore")  # overflow is reported by a check
 def answer(
-    schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int
+    schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int | None
 ) -> Answer:
     """Read the state along targets, make the checks, and turn those that fail into notes."""
     algorithm, method = schedule.algorithm, schedule.method
     reading = method.read(algorithm, state.method, targets.rows, jointly=kind == "simultaneous")
     interval = method.interval(reading, level, "normal" if kind in UNIFORM else kind)
     if kind == "anytime":
-        interval = anytime(interval, grown(method.information, reading.n, tuning_time))
+        interval = anytime(interval, grown(method.information, reading.units, tuning_time, method.unit))
     elif kind == "simultaneous":
         interval = simultaneous(interval, reading.scores())
     misfit = method.misfit(algorithm, state.method)
@@ -69,6 +72,8 @@ def answer(
         *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit, state.constant),
         *state.source_checks,
     )
+    if not np.any(interval.standard_error) and any(check.name == "randomness" for check in made):
+        made = tuple(check for check in made if check.name != "length")  # the width of 0 is right
     notes = tuple(check.sentence for check in made if check.failed)
     about = estimand(algorithm, targets.about, state.episodes)
     return Answer(replace(interval, notes=notes, estimand=about), made, misfit)
@@ -263,13 +268,13 @@ class Evaluator:
         lower_above: float | None = None,
         upper_below: float | None = None,
         level: float = 0.95,
-        tuning_time: int = TUNING_TIME,
-        after: int = 1000,
+        tuning_time: int | None = None,
+        after: int | None = None,
     ) -> Iterator[Transitions | Increments]:
         """Process chunks of a source until a stopping criterion is met, and yield each chunk.
 
         The interval is read after every chunk, so the criteria use the anytime interval. They are not met while a
-        check fails, or while the standard error is 0.
+        check fails.
 
         Parameters
         ----------
@@ -285,7 +290,8 @@ class Evaluator:
         level, tuning_time
             Of the anytime interval.
         after
-            Do not stop before this number of transitions: the intervals are asymptotic.
+            Do not stop before this number of transitions, or of episodes as for `interval`: the intervals are
+            asymptotic. Default: 1,000 transitions, 32 episodes.
 
         Examples
         --------
@@ -299,7 +305,7 @@ class Evaluator:
         5.05 [4.93, 5.18] 95% anytime, 15,000 transitions
         """
         check_level(level)
-        asked = _questions(width, lower_above, upper_below, after)
+        asked = _questions(width, lower_above, upper_below, 0 if after is None else after)
         chunks, earlier = _chunks(source), self._state.source_checks
 
         def watched() -> Iterator[Transitions | Increments]:
@@ -325,16 +331,17 @@ class Evaluator:
         lower_above: float | None = None,
         upper_below: float | None = None,
         level: float = 0.95,
-        tuning_time: int = TUNING_TIME,
-        after: int = 1000,
+        tuning_time: int | None = None,
+        after: int | None = None,
     ) -> bool:
         """Return whether a stopping criterion of `until` is met; may be called any number of times."""
-        _questions(width, lower_above, upper_below, after)
-        if self.n < after:
+        by_episodes = self.method.unit == "episodes"
+        fewest = (FEWEST_EPISODES if by_episodes else FEWEST_STEPS) if after is None else after
+        _questions(width, lower_above, upper_below, fewest)
+        if (self.episodes if by_episodes else self.n) < fewest:
             return False
         now = self.interval(target, level, "anytime", tuning_time)
-        sound = not now.notes and bool(np.all(np.asarray(now.standard_error) > 0))
-        return sound and bool(
+        return not now.notes and bool(
             (width is not None and np.all(now.width <= width))
             or (lower_above is not None and np.all(now.lower > lower_above))
             or (upper_below is not None and np.all(now.upper < upper_below))
@@ -413,7 +420,7 @@ class Evaluator:
         return as_targets(target, self.algorithm, self._state.tabular, self.method.whole)
 
     def interval(
-        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int | None = None
     ) -> Interval:
         """Return the interval for a target, with a note for each failed check.
 
@@ -431,12 +438,13 @@ class Evaluator:
             reading of one target. ``"anytime"``: valid for any number of readings. ``"simultaneous"``: valid for all k
             targets at once.
         tuning_time
-            Number of transitions at which an anytime interval is tightest; fix it before the first reading.
+            Number of transitions at which an anytime interval is tightest; of episodes, where these are the blocks, as
+            with `DoublyRobust`. Fix it before the first reading. Default: 10,000 transitions, 100 episodes.
         """
         return self._answer(target, level, kind, tuning_time).interval
 
     def report(
-        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int = TUNING_TIME
+        self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int | None = None
     ) -> Report:
         """Return the interval with all checks, and facts about the data and the method."""
         found = self._answer(target, level, kind, tuning_time)
@@ -457,7 +465,7 @@ class Evaluator:
         }
         return Report(interval, found.checks, facts)
 
-    def _answer(self, target: Any, level: float, kind: str | None, tuning_time: int) -> Answer:
+    def _answer(self, target: Any, level: float, kind: str | None, tuning_time: int | None) -> Answer:
         check_level(level)
         if kind is not None and not isinstance(kind, str):
             raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")

@@ -242,7 +242,7 @@ def _quantiles(deviations: Floats, level: float) -> tuple[Floats, Floats]:
     return at((1 - level) / 2), at((1 + level) / 2)
 
 
-TUNING_TIME = 10_000  # default number of transitions at which the anytime interval is tightest
+TUNING_TIME = {"steps": 10_000, "episodes": 100}  # where the anytime interval is tightest, unless said otherwise
 MOST_NUMBERS = 4_000_000  # largest number of normal draws for a simultaneous interval
 
 
@@ -258,14 +258,15 @@ def tightest(level: float) -> float:
     return x
 
 
-def grown(information: Callable[[int], float], n: int, tuning_time: int) -> float:
-    """Return the information of n transitions relative to that at the tuning time.
+def grown(information: Callable[[int], float], n: int, tuning_time: int | None, unit: str = "steps") -> float:
+    """Return the information of n steps, or n episodes, relative to that at the tuning time.
 
-    >>> grown(lambda n: float(n), 500, tuning_time=1000)
-    0.5
+    >>> grown(lambda n: float(n), 500, tuning_time=1000), grown(lambda n: float(n), 500, None, "episodes")
+    (0.5, 5.0)
     """
+    tuning_time = TUNING_TIME[unit] if tuning_time is None else tuning_time
     if not is_integer(tuning_time) or not 1 <= tuning_time < 2**63:
-        raise SettingError(f"tuning_time is {short(tuning_time)}; it must be a number of transitions, at least 1")
+        raise SettingError(f"tuning_time is {short(tuning_time)}; it must be a number of {unit}, at least 1")
     tuned = information(int(tuning_time))
     if tuned <= 0:
         raise SettingError(

@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.wrappers import TimeLimit
 
 import inferl
 from inferl.data.transitions import Transitions
@@ -171,19 +170,32 @@ def test_the_policy_is_asked_for_all_copies_at_once() -> None:
     assert max(sizes) == 8
 
 
-def test_identical_episodes_are_recognised() -> None:
-    still = rollout("CliffWalking-v1", lambda _: 0, num_envs=3)  # against the wall, for ever
-    assert not still.identical
-    list(TimeLimit(gymnasium.make("CliffWalking-v1"), 5).reset())
-    walking = rollout(lambda: TimeLimit(gymnasium.make("CliffWalking-v1"), 5), lambda _: 0, num_envs=3)
-    list(walking.take(episodes=4))
-    assert walking.identical
-    falling = rollout("CartPole-v1", lambda _: 0)
-    list(falling.take(episodes=4))
-    assert not falling.identical
-    vector = rollout(gymnasium.make_vec("CliffWalking-v1", 2, max_episode_steps=5), lambda _: 0)
-    list(vector.take(episodes=4))
-    assert not vector.identical  # not known
+def walking(**options: Any) -> Rollout:
+    """Against the wall of the cliff, five steps: nothing is random."""
+    return rollout(lambda: gymnasium.make("CliffWalking-v1", max_episode_steps=5), lambda _: 0, **options)
+
+
+def test_where_nothing_is_random_the_value_is_exact() -> None:
+    evaluator = inferl.Evaluator(inferl.DoublyRobust(1)).update(walking().take(episodes=20))
+    assert evaluator.interval().notes[0].startswith("length: nothing has varied so far")  # the source said nothing
+    evaluator = inferl.Evaluator(inferl.DoublyRobust(1)).update(walking(episodes=20))
+    report = evaluator.report()
+    assert (report.interval.estimate, report.interval.width, report.interval.notes) == (-5.0, 0.0, ())
+    (said,) = [check.message for check in report.checks if check.name == "randomness"]
+    assert said.startswith("all 20 episodes were the same, step for step, so the value is exact")
+    assert "what happens in up to 13.9% of the episodes may have been missed" in said  # 0.861^20 = 0.05
+
+
+def test_returns_that_have_not_varied_yet_are_not_exact() -> None:
+    """A pole that never falls in ten steps: the returns are equal, the episodes are not."""
+    source = rollout(lambda: gymnasium.make("CartPole-v1", max_episode_steps=5), lambda _: 0, episodes=100)
+    interval = inferl.Evaluator(inferl.DoublyRobust(1)).update(source).interval()
+    assert (interval.estimate, interval.width) == (5.0, 0.0)
+    assert interval.notes[0].startswith("length: nothing has varied so far")
+    assert "what happens in up to 3.0% of the episodes may have been missed" in interval.notes[0]
+    envs = gymnasium.make_vec("CliffWalking-v1", 2, max_episode_steps=5)
+    vector = rollout(envs, lambda _: 0, episodes=20)
+    assert inferl.Evaluator(inferl.DoublyRobust(1)).update(vector).interval().notes  # seeds of its own: not known
 
 
 class Two(Policy):

@@ -79,6 +79,11 @@ class Reading(Protocol):
         ...
 
     @property
+    def units(self) -> int:
+        """Number of the method's units that it rests on: increments, or episodes."""
+        ...
+
+    @property
     def solved(self) -> LeastSquaresReading | None:
         """The least-squares reading of the same targets, if its sums are kept; many checks need it."""
         ...
@@ -106,6 +111,11 @@ class NormalReading:
     n: int
     correlation: Floats | None = None  # (k, k) of the errors; None: all targets share one error
     solved: None = None
+
+    @property
+    def units(self) -> int:
+        """Number of increments."""
+        return self.n
 
     def scores(self) -> Floats:
         """Draw joint errors of all targets, in standard errors (m, k)."""
@@ -136,6 +146,11 @@ class Method:
     stores: ClassVar[tuple[type, ...]] = ()  # dataclasses inside its settings and states
     solves: ClassVar[bool] = True  # whether it can solve equations that have no recursion, such as DoublyRobust's
     whole: ClassVar[bool] = False  # whether targets may involve the auxiliary parameters too
+
+    @property
+    def unit(self) -> str:
+        """What its information grows with: ``"steps"``, or ``"episodes"`` where these are independent blocks."""
+        return "steps"
 
     # Folding.
 
@@ -213,7 +228,7 @@ class Method:
         return None
 
     def information(self, n: int) -> float:
-        """Information after n steps: proportional to the inverse variance of the error."""
+        """Information after n units: proportional to the inverse variance of the error."""
         return float(n)
 
     # Several states.

@@ -85,6 +85,11 @@ class BootstrapReading(NamedTuple):
     solved: LeastSquaresReading | None = None  # of the companion
 
     @property
+    def units(self) -> int:
+        """Number of steps."""
+        return self.n
+
+    @property
     def standard_error(self) -> Floats:
         """Standard deviations of the replicas (k,); infinite as long as there are no blocks to compare."""
         with np.errstate(over="ignore"):  # rows that are about to diverge have an infinite spread

@@ -110,6 +110,7 @@ class LeastSquaresReading(NamedTuple):
     unseen: int  # parameters that no increment has involved
     n: int
     unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
+    units: int = 0  # how many of them
     effective: float = np.inf  # effective sample size in units, from the features and the scores
     variance_ess: Floats = NOTHING  # (k,) effective number of units behind the variance, NaN where unknown
     correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
@@ -165,6 +166,11 @@ class LeastSquares(Method):
     def __post_init__(self) -> None:
         if self.blocks not in ("dyadic", "episode", "none"):
             raise SettingError(f"there are no blocks {self.blocks!r}; choose 'dyadic', 'episode' or 'none'")
+
+    @property
+    def unit(self) -> str:
+        """Episodes, if they are the blocks."""
+        return "episodes" if self.blocks == "episode" else "steps"
 
     def init(self, algorithm: Algorithm) -> LeastSquaresState:
         """Start with empty sums."""
@@ -295,6 +301,7 @@ class LeastSquares(Method):
             unseen=targets.shape[1] - p,
             n=state.n,
             unit="episodes" if episodes else "steps",
+            units=units,
             # Episodes are independent, however slowly each of them mixes.
             effective=levels.effective if episodes else min(state.mixing.effective(), levels.effective),
             variance_ess=variance_ess,

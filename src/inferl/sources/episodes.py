@@ -116,7 +116,7 @@ class _Copy:
     open: bool = False
     first: bool = False
     observation: Any = None
-    path: int = 0  # hash of the observations of the episode so far
+    path: int = 0  # hash of the observations and rewards of the episode so far
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
     steps: list[Step] = field(default_factory=list)  # waiting for earlier episodes
 
@@ -129,10 +129,10 @@ class _Copy:
         self.episode, self.open, self.first, self.path = episode, True, True, 0
         self.see(observation)
 
-    def see(self, observation: Any) -> None:
+    def see(self, observation: Any, reward: float = 0.0) -> None:
         """Keep the latest observation; a copy, because an environment may reuse its buffer."""
         self.observation = copied(observation)
-        self.path = _hashed(self.observation, self.path)
+        self.path = _hashed((self.observation, reward), self.path)
 
 
 @dataclass(eq=False)
@@ -188,7 +188,7 @@ class EpisodePlay:
     def _step(self, copy: _Copy, action: Any) -> None:
         before = copy.observation
         observation, reward, terminated, truncated, _ = copy.env.step(action)
-        copy.see(observation)
+        copy.see(observation, float(reward))
         first, last = copy.first, bool(terminated or truncated)
         copy.first, copy.open = False, not last
         seen = (before, copy.observation) if self.blank is None else (self.blank, self.blank)

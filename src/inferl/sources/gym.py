@@ -13,6 +13,7 @@ from inferl.data.arrays import as_count
 from inferl.data.batches import stacked
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import FEWEST_BLOCKS, Check, unseen
 from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.features import Features
 from inferl.features.one_hot import OneState, as_features
@@ -29,7 +30,7 @@ from inferl.sources.steps import (
     transitions,
     with_starts,
 )
-from inferl.sources.vector import VectorPlay
+from inferl.sources.vector import VectorPlay, WholePlay
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -46,7 +47,7 @@ class _Taken:
     episodes: int = 0  # ended
     within: int = 0  # steps since then, if episodes come one after the other
     starts: Starts = field(default_factory=Starts)
-    path: int = -1  # hash of all observations of an ended episode, or -1
+    path: int = -1  # hash of all observations and rewards of an ended episode, or -1
     alike: bool = True  # whether all ended episodes have the same
 
     def verify(self) -> None:
@@ -108,7 +109,7 @@ class Rollout:
     ratio: Ratio | None
     ends: bool
     episodes: int | None
-    _play: EpisodePlay | VectorPlay = field(repr=False)
+    _play: EpisodePlay | VectorPlay | WholePlay = field(repr=False)
     _copies: Copies = field(repr=False)
     _waiting: deque[Step] = field(init=False, repr=False, default_factory=deque)  # played, and not yet handed out
     _taken: _Taken = field(init=False, repr=False, default_factory=_Taken)
@@ -173,7 +174,7 @@ class Rollout:
         at: _Taken = from_plain(_Taken, position)
         if self._taken.steps or self._waiting:
             raise SettingError("this rollout has been played already; make a new one, of a new environment, to resume")
-        if isinstance(self._play, VectorPlay):
+        if not isinstance(self._play, EpisodePlay):
             for _ in self.take(steps=at.steps):
                 pass
             return self
@@ -188,10 +189,13 @@ class Rollout:
             setattr(self._taken, f.name, getattr(at, f.name))
         return self
 
-    @property
-    def identical(self) -> bool:
-        """Whether all episodes so far, at least two, had the same observations: then nothing seems to be random."""
-        return self._taken.alike and self._taken.episodes > 1
+    def checks(self) -> tuple[Check, ...]:
+        """Return a check if all episodes were the same, step for step: then nothing seems to be random."""
+        taken = self._taken
+        if not taken.alike or taken.episodes < FEWEST_BLOCKS:
+            return ()
+        message = f"all {taken.episodes:,} episodes were the same, step for step, so the value is exact"
+        return (Check("randomness", "passed", f"{message}; {unseen(taken.episodes)}", float(taken.episodes)),)
 
     def close(self) -> None:
         """Close the environments that the rollout has made."""
@@ -300,7 +304,8 @@ def rollout(
 
     A vector environment is stepped as it is. Each of its sub-environments is a stream. Sub-environment i has the seed
     ``seed + i``, as in Gymnasium, for all its episodes. So the seeds of independent runs of n sub-environments must lie
-    n apart.
+    n apart. Without features, episodes are handed out whole, the first of every sub-environment before the second of
+    any, so that short ones are not favoured.
 
     Parameters
     ----------
@@ -371,7 +376,7 @@ def rollout(
     known = OneState() if features is None else as_features(features)
     acting = as_policy(policy)
     ratio = None if target_policy is None else Ratio(target_policy, acting)
-    play: EpisodePlay | VectorPlay
+    play: EpisodePlay | VectorPlay | WholePlay
     if isinstance(env, gymnasium.vector.VectorEnv):
         if num_envs is not None:
             raise SettingError(f"env is a vector environment of {env.num_envs}; leave num_envs out")
@@ -379,11 +384,9 @@ def rollout(
         # Not default_rng(seed): the environment seeds its own generator so, and actions and transitions would be drawn
         # from the same numbers.
         children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(env.num_envs)]
-        play, copies, world = (
-            VectorPlay(env, acting, seed, list(map(np.random.default_rng, children))),
-            Copies([], []),
-            env,
-        )
+        vector = VectorPlay(env, acting, seed, list(map(np.random.default_rng, children)))
+        play = WholePlay(vector) if features is None else vector
+        copies, world = Copies([], []), env
     else:
         copies = copies_of(env, num_envs)
         world = copies.envs[0]

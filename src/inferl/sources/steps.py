@@ -40,7 +40,7 @@ class Step(NamedTuple):
     first: bool  # the observation is that of a reset
     episode: int
     stream: int
-    path: int = -1  # hash of all observations of the episode so far, if it is known
+    path: int = -1  # hash of all observations and rewards of the episode so far, if it is known
 
 
 def transitions(

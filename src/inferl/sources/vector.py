@@ -23,7 +23,7 @@ from inferl.sources.steps import Step, check_action, import_gymnasium
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-__all__ = ["Pairing", "VectorPlay", "autoreset_mode"]
+__all__ = ["Pairing", "VectorPlay", "WholePlay", "autoreset_mode"]
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> Any:
@@ -146,6 +146,36 @@ class VectorPlay:
             for i in range(len(uniforms)):
                 check_action(rows(chosen, i), self.env.single_action_space)
             self.actions = chosen if acting.all() else placed(self.actions, acting, chosen)
+
+
+@dataclass(eq=False)
+class WholePlay:
+    """A policy that acts in a vector environment, whose episodes are handed out whole, in an order fixed beforehand.
+
+    First come the first episodes of all streams, then the second ones, and so on. So a stream whose episodes are short
+    does not count more often than the others.
+    """
+
+    inner: VectorPlay
+    _next: tuple[int, int] = (0, 0)  # episode and stream
+    _steps: dict[tuple[int, int], list[Step]] = field(init=False, default_factory=dict)
+    _ended: set[tuple[int, int]] = field(init=False, default_factory=set)
+
+    def play(self, limit: int | None = None) -> list[Step]:
+        """Step all sub-environments once, and return the episodes that are next, if they have ended."""
+        for step in self.inner.play():
+            key = step.episode, step.stream
+            self._steps.setdefault(key, []).append(step)
+            if step.last:
+                self._ended.add(key)
+        steps: list[Step] = []
+        while self._next in self._ended:
+            self._ended.remove(self._next)
+            steps += self._steps.pop(self._next)
+            episode, stream = self._next
+            last = stream + 1 == self.inner.env.num_envs
+            self._next = (episode + 1, 0) if last else (episode, stream + 1)
+        return steps
 
 
 def _final(info: dict[str, Any], i: int) -> Any:
