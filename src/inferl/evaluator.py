@@ -39,7 +39,7 @@ from inferl.storage.storable import storable, verify_together
 __all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
 
 
-FEWEST_STEPS, FEWEST_EPISODES = 1000, 32  # before `until` may stop
+FEWEST = {"steps": 1000, "episodes": 32}  # before `until` may stop
 
 
 class Answer(NamedTuple):
@@ -290,8 +290,7 @@ class Evaluator:
         level, tuning_time
             Of the anytime interval.
         after
-            Do not stop before this number of transitions, or of episodes as for `interval`: the intervals are
-            asymptotic. Default: 1,000 transitions, 32 episodes.
+            Do not stop before this number of transitions (episodes, as for `tuning_time`); default 1,000 (32).
 
         Examples
         --------
@@ -335,10 +334,9 @@ class Evaluator:
         after: int | None = None,
     ) -> bool:
         """Return whether a stopping criterion of `until` is met; may be called any number of times."""
-        by_episodes = self.method.unit == "episodes"
-        fewest = (FEWEST_EPISODES if by_episodes else FEWEST_STEPS) if after is None else after
+        fewest = FEWEST[self.method.unit] if after is None else after
         _questions(width, lower_above, upper_below, fewest)
-        if (self.episodes if by_episodes else self.n) < fewest:
+        if (self.episodes if self.method.unit == "episodes" else self.n) < fewest:
             return False
         now = self.interval(target, level, "anytime", tuning_time)
         return not now.notes and bool(
