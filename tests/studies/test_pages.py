@@ -11,7 +11,7 @@ import pytest
 
 from inferl.errors import DataError
 from studies.pages import TEMPLATES, render, replaced
-from studies.validity import manyparts_page, page, trust_page, value_page
+from studies.validity import manyparts_page, page, propensities_page, trust_page, value_page
 
 
 def result(name: str) -> dict[str, Any]:
@@ -40,9 +40,17 @@ def trust(met: bool) -> str:
     return render("trust", **trust_page.facts(content, closer, result("rules"), result("rare"), result("series")))
 
 
+def propensities(met: bool) -> str:
+    content = result("propensities")
+    for cell in content["cells"]:
+        cell |= {"binomial_95": (0.93, 0.97) if met else (0.85, 0.91)}
+    return render("propensities", **propensities_page.facts(content))
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [
+        (propensities, ["Monte-Carlo error in: clinic, 250 episodes, value", "(With the true probabilities: clinic,"]),
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
         (lambda met: render("manyparts", **manyparts_page.facts(judged("manyparts", "cells", met))), ["Not met: AR("]),
