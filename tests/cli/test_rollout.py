@@ -38,8 +38,10 @@ def test_a_random_policy_by_hand() -> None:
     env = gymnasium.make("FrozenLake-v1")
     policy = np.full((16, 4), 0.25)
     source = inferl.sources.rollout(env, policy, env.observation_space, discount=0.9, seed=7)
-    expected = Evaluator(inferl.TD(16)).update(source.take(episodes=40)).interval(0)
-    found = interval(rollout(*LAKE, "--seed", "7", "--json"))
+    expected = Evaluator(inferl.DoublyRobust(16)).update(source.take(episodes=400)).interval()
+    options = ["--episodes", "400", "--discount", "0.9", "--features", "observation", "--seed", "7"]
+    found = interval(rollout("FrozenLake-v1", *options, "--json"))
+    assert expected.estimate > 0
     assert (found["estimate"], found["lower"], found["n"]) == (expected.estimate, expected.lower, expected.n)
 
 
@@ -58,8 +60,21 @@ def test_a_policy_and_features_of_one_s_own(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_vectors_are_their_own_features_with_a_constant() -> None:
-    assert "TD(dimension=5, trace=0.0)" in rollout("CartPole-v1", "--episodes", "3").stdout
-    assert "TD(dimension=4, trace=0.0)" in rollout("Pendulum-v1", "--episodes", "1").stdout
+    named = ["--features", "observation"]
+    assert "TD(dimension=5, trace=0.0)" in rollout("CartPole-v1", "--episodes", "3", *named).stdout
+    assert "TD(dimension=4, trace=0.0)" in rollout("Pendulum-v1", "--episodes", "1", *named).stdout
+
+
+def test_without_options_it_is_the_mean_return(tmp_path: Path) -> None:
+    """Up to the time limit, for any number of copies; a run that stops by looking has an anytime interval."""
+    expected = inferl.evaluate_policy("Blackjack-v1", inferl.policies.Uniform(gymnasium.spaces.Discrete(2)))
+    for copies in ("1", "5"):
+        found = interval(rollout("Blackjack-v1", "--num-envs", copies, "--json"))
+        assert (found["estimate"], found["lower"]) == (expected.interval.estimate, expected.interval.lower)
+    stopped = interval(rollout("Blackjack-v1", "--until-width", "0.5", "--json"))
+    assert stopped["kind"] == "anytime"
+    assert stopped["upper"] - stopped["lower"] <= 0.5
+    assert stopped["n"] < 2000
 
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "Pendulum-v1"])
@@ -81,7 +96,8 @@ def test_a_run_is_resumed_with_the_same_bits(env: str, tmp_path: Path) -> None:
 
 
 def test_options_of_the_environment() -> None:
-    text = rollout(*LAKE, "--env-option", "map_name=8x8", "--env-option", "is_slippery=false").stdout
+    options = ["--env-option", "map_name=8x8", "--env-option", "is_slippery=false", "--features", "observation"]
+    text = rollout(*LAKE, *options).stdout
     assert "TD(dimension=64, trace=0.0)" in text
 
 
@@ -91,7 +107,7 @@ def test_options_of_the_environment() -> None:
         (["NoSuchLake-v1"], "Gymnasium cannot make 'NoSuchLake-v1'"),
         (["FrozenLake-v1", "--env-option", "slippery"], "write name=value"),
         (["FrozenLake-v1", "--env-option", "ice=3"], "Gymnasium cannot make"),
-        (["Blackjack-v1"], "are no vectors; give --features module:name"),
+        (["Blackjack-v1", "--features", "observation"], "are no vectors; give --features module:name"),
         (["FrozenLake-v1", "--level", "2"], "level is 2"),
     ],
 )

@@ -62,6 +62,13 @@ def test_the_model_itself_is_a_policy(model: Any) -> None:
     np.testing.assert_array_equal(bare.features, said.features)
 
 
+def test_its_mean_return_does_not_depend_on_the_number_of_copies(model: Any) -> None:
+    one, eight = (inferl.evaluate_policy("CartPole-v1", model, episodes=20, num_envs=n) for n in (1, 8))
+    # A network may round a batch otherwise, and then an action may differ.
+    assert eight.interval.estimate == pytest.approx(one.interval.estimate, rel=0.05)
+    assert eight.episodes == 20
+
+
 def test_a_wrapper_below_the_environments_of_the_library(model: Any) -> None:
     """Its own vector environments reset by themselves, and keep the wrapper's entry of info."""
     from stable_baselines3.common.evaluation import evaluate_policy

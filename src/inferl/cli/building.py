@@ -266,6 +266,7 @@ def _state(values: dict[str, str], source: Source) -> Any:
 
 def make_rollout(options: Mapping[str, Any]) -> Rollout:
     """Make the environment and the policy that the options of ``inferl rollout`` describe."""
+    from inferl.evaluation.policy import MOST, USUAL
     from inferl.policies import Uniform
     from inferl.sources import rollout
     from inferl.sources.steps import import_gymnasium
@@ -279,8 +280,11 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
     except (gymnasium.error.Error, TypeError) as error:
         raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
     policy = Uniform(env.action_space) if options["policy"] == "random" else _imported(options["policy"])
-    features = _imported(options["features"]) if "features" in options else _usual_features(env)
-    said = {"seed": options["seed"], "time_limit": options.get("time_limit"), "episodes": options["episodes"]}
+    named = options.get("features")
+    features = _usual_features(env) if named == "observation" else None if named is None else _imported(named)
+    watched = "until_width" in options or "until_lower" in options
+    said = {name: options.get(name) for name in ("seed", "time_limit", "num_envs")}
+    said["episodes"] = options.get("episodes", MOST if watched else USUAL)
     return rollout(env, policy, features, options["discount"], **said)
 
 

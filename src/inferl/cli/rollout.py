@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from inferl.cli.config import Config, write_config
-from inferl.cli.options import MOMENTARY, Reply, Settings, expanded
+from inferl.cli.options import MOMENTARY, Discount, Reply, Settings, expanded
 
 __all__ = ["rollout"]
 
 _PANEL = "Environment"
+
+
+@dataclass(frozen=True)
+class Played(Settings):
+    """The options of an evaluation; returns are undiscounted unless said otherwise."""
+
+    discount: Discount = 1.0
 
 
 @expanded
@@ -22,28 +30,45 @@ def rollout(
     policy: Annotated[
         str, typer.Option(help="module:name of a policy (function, table or model), or random.", rich_help_panel=_PANEL)
     ] = "random",
-    episodes: Annotated[int, typer.Option(min=1, help="Number of episodes.", rich_help_panel=_PANEL)] = 100,
+    episodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of episodes, or the most with --until-width or --until-lower. Default: 100, or 10000.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="module:name of a feature map; default: the state, or the observation.", rich_help_panel=_PANEL
+            help="module:name of a feature map, or observation: the state, or the observed numbers and a constant. "
+            "Default: none, for the mean return.",
+            rich_help_panel=_PANEL,
         ),
     ] = None,
     env_option: Annotated[
         list[str] | None,
         typer.Option(help="name=value for the environment; may be repeated.", rich_help_panel=_PANEL),
     ] = None,
-    settings: Settings,
+    num_envs: Annotated[
+        int,
+        typer.Option(min=1, help="Copies of the environment, played side by side.", rich_help_panel=_PANEL),
+    ] = 8,
+    settings: Played,
     config: Config,
     reply: Reply,
 ) -> None:
     """Let a policy act in a Gymnasium environment, and evaluate it.
 
+    Without options it is the mean return of 100 episodes, up to the time limit.
+
     [bold]inferl rollout FrozenLake-v1 --episodes 1000[/bold]
 
     [bold]inferl rollout FrozenLake-v1 --env-option map_name=8x8 --policy my_policy:act --json[/bold]
 
-    [bold]inferl rollout CartPole-v1 --policy my_model:model --episodes 5000 --until-width 2[/bold]
+    [bold]inferl rollout CartPole-v1 --policy my_model:model --until-width 5[/bold]
+
+    [bold]inferl rollout CartPole-v1 --features observation --discount 0.99[/bold]
     """
     if config.write_config is not None:
         return write_config(ctx, config.write_config)
