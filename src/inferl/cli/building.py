@@ -283,7 +283,7 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
     named = options.get("features")
     features = _usual_features(env) if named == "observation" else None if named is None else _imported(named)
     watched = "until_width" in options or "until_lower" in options
-    said = {name: options.get(name) for name in ("seed", "time_limit", "num_envs")}
+    said: dict[str, Any] = {name: options.get(name) for name in ("seed", "time_limit", "num_envs")}
     said["episodes"] = options.get("episodes", MOST if watched else USUAL)
     return rollout(env, policy, features, options["discount"], **said)
 
