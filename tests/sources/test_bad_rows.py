@@ -18,7 +18,7 @@ import inferl
 from inferl.data.transitions import Transitions
 from inferl.errors import DataError
 from inferl.sources import Table, table
-from inferl.sources.logs.arrangement import arranged
+from inferl.sources.logs.episodes.arrangement import arranged
 
 N = 8
 BAD = 5  # the row that is spoiled, counted from 1
@@ -249,7 +249,7 @@ def test_misplaced_rows_are_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -
         calls.append(len(new))
         return arranged(waiting, new, *others)
 
-    monkeypatch.setattr("inferl.sources.logs.pairing.arranged", counted)
+    monkeypatch.setattr("inferl.sources.logs.episodes.pairing.arranged", counted)
     order = np.arange(n) - 3 * (np.arange(n) % 3 == 2)  # every third row is out of order
     frame = pa.table({"x": np.arange(n) * 1.0, "reward": [0.0] * n, "t": order})
     source = table(frame, features="x", order="t", gaps=True, skip_bad=n)

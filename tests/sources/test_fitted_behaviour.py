@@ -16,8 +16,8 @@ from logs import FORMATS, joined, same
 import inferl
 from inferl.errors import CheckpointCorruptError, CheckpointMismatchError, DataError, InferlError, SettingError
 from inferl.sources import table
-from inferl.sources.logs import propensities
-from inferl.sources.logs.behaviour import FOLDS, folds_of
+from inferl.sources.logs.policies import propensities
+from inferl.sources.logs.policies.behaviour import FOLDS, folds_of
 from inferl.testing import check_source
 
 N = 1200

@@ -15,7 +15,7 @@ from logs import joined
 
 from inferl.errors import SettingError
 from inferl.sources import table
-from inferl.sources.logs.formula import parse
+from inferl.sources.logs.features.formula import parse
 
 
 @pytest.mark.parametrize(

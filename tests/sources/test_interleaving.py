@@ -363,3 +363,18 @@ print(sum(len(chunk) for chunk in log), resource.getrusage(resource.RUSAGE_SELF)
         assert rows == n
         memory.append(peak)
     assert memory[1] - memory[0] < 40
+
+
+def test_labels_that_count_from_0_in_every_file_are_not_joined_silently(tmp_path: Path) -> None:
+    """Without an order and without ends, they look like mixed episodes."""
+    files = []
+    for day in range(3):
+        rows = {"episode": np.repeat(np.arange(5), 4), "step": np.tile(np.arange(4), 5), "reward": np.ones(20)}
+        files.append(tmp_path / f"{day}.parquet")
+        parquet.write_table(pa.table(rows), files[-1])
+    log = table(files, episodes_end=True, discount=0.9)
+    evaluator = inferl.Evaluator(inferl.DoublyRobust(1)).update(log)
+    assert [check.name for check in log.checks() if check.failed] == ["labels"]
+    assert any(note.startswith("labels: rows of several episodes are mixed") for note in evaluator.interval().notes)
+    with pytest.raises(inferl.errors.DataError, match="out of order"):  # with an order, they are refused
+        list(table(files, episodes_end=True, order="step"))

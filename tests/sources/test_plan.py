@@ -14,7 +14,7 @@ from pyarrow import feather, parquet
 
 from inferl.errors import SettingError
 from inferl.sources import table
-from inferl.sources.logs.lines import Lines
+from inferl.sources.logs.inputs.lines import Lines
 
 ROLES: dict[str, Any] = {"features": ["x"], "episode": "e"}
 

@@ -127,7 +127,7 @@ def absolute(file: str) -> str:
     >>> absolute("-"), absolute("s3://bucket/log"), absolute("/logs/*.csv")
     ('-', 's3://bucket/log', '/logs/*.csv')
     """
-    from inferl.sources.logs.files import is_uri
+    from inferl.sources.logs.inputs.files import is_uri
 
     return file if file == "-" or is_uri(file) else str(Path(file).absolute())
 

@@ -53,7 +53,7 @@ def resume(
 
     [bold]inferl resume night.run --skip-bad 10 --require-width 0.05[/bold]
     """
-    from inferl.sources.logs.inputs import exists
+    from inferl.sources.logs.inputs.opening import exists
 
     run = loaded(run_file)
     if run.before is not None and exists(run.options.get("file", ())):

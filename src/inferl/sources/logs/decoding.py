@@ -11,9 +11,9 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers, Rows, taken
 from inferl.data.invariants import demand, shapes
 from inferl.sources.logs.columns import ENDED, Columns
-from inferl.sources.logs.encoding import Encoder, finite
 from inferl.sources.logs.faults import DROP, Faults
-from inferl.sources.logs.pieces import Broken
+from inferl.sources.logs.features.encoding import Encoder, finite
+from inferl.sources.logs.inputs.pieces import Broken
 from inferl.sources.logs.values import column_of, flags, labels, naming, times
 
 __all__ = ["Decoder", "LogRows", "Marks"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from inferl.errors import SettingError
 from inferl.sources.logs.columns import Columns, home_of, recognised
-from inferl.sources.logs.inputs import log_name, open_log, rereadable
-from inferl.sources.logs.parts import OpenPart, check_kinds
-from inferl.sources.logs.pieces import Piece
+from inferl.sources.logs.inputs.opening import log_name, open_log, rereadable
+from inferl.sources.logs.inputs.parts import OpenPart, check_kinds
+from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.values import column_of, flags, labels
 
 __all__ = ["Plan", "PlannedFile", "make_plan"]

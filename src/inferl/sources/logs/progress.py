@@ -9,14 +9,14 @@ from typing import Any
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.errors import CheckpointMismatchError
 from inferl.sources.logs.decoding import LogRows
-from inferl.sources.logs.digests import Digest
-from inferl.sources.logs.encoding import Learned
-from inferl.sources.logs.endings import NO_ROWS, Endings, RowCount
-from inferl.sources.logs.formula import Formula
-from inferl.sources.logs.pairing import Pairing
-from inferl.sources.logs.pieces import Piece
-from inferl.sources.logs.policies import TargetPolicy
-from inferl.sources.logs.propensities import Propensities
+from inferl.sources.logs.episodes.endings import NO_ROWS, Endings, RowCount
+from inferl.sources.logs.episodes.pairing import Pairing
+from inferl.sources.logs.features.encoding import Learned
+from inferl.sources.logs.features.formula import Formula
+from inferl.sources.logs.inputs.digests import Digest
+from inferl.sources.logs.inputs.pieces import Piece
+from inferl.sources.logs.policies.propensities import Propensities
+from inferl.sources.logs.policies.targets import TargetPolicy
 from inferl.sources.starts import Starts
 
 __all__ = ["KEPT", "Progress"]

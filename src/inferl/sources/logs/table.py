@@ -17,27 +17,27 @@ from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
-from inferl.sources.logs.admission import admit
-from inferl.sources.logs.ages import aged
 from inferl.sources.logs.columns import Column, Columns, choice, resolve
 from inferl.sources.logs.decoding import Decoder, LogRows
-from inferl.sources.logs.digests import Digest
-from inferl.sources.logs.encoding import Encoder, Encoding, encoded_state
-from inferl.sources.logs.endings import Endings
+from inferl.sources.logs.episodes.admission import admit
+from inferl.sources.logs.episodes.endings import Endings
+from inferl.sources.logs.episodes.labelling import Labelling
+from inferl.sources.logs.episodes.mixing import is_mixed
+from inferl.sources.logs.episodes.pairing import Paired, Pairing, idle_seconds
 from inferl.sources.logs.faults import Faults, Shown
-from inferl.sources.logs.inputs import log_name, open_log, reopenable, rereadable
-from inferl.sources.logs.labelling import Labelling
-from inferl.sources.logs.mixing import is_mixed
-from inferl.sources.logs.pairing import Paired, Pairing, idle_seconds
-from inferl.sources.logs.parts import Log
-from inferl.sources.logs.pieces import Piece
+from inferl.sources.logs.features.ages import aged
+from inferl.sources.logs.features.encoding import Encoder, Encoding, encoded_state
+from inferl.sources.logs.features.states import check_next, check_state, encoding_of, learn_source
+from inferl.sources.logs.inputs.digests import Digest
+from inferl.sources.logs.inputs.opening import log_name, open_log, reopenable, rereadable
+from inferl.sources.logs.inputs.parts import Log
+from inferl.sources.logs.inputs.pieces import Piece
+from inferl.sources.logs.inputs.readers import damage, import_pyarrow
 from inferl.sources.logs.plan import Plan, make_plan
-from inferl.sources.logs.policies import TargetPolicy, as_targets, bound
+from inferl.sources.logs.policies.propensities import Propensities, behaviour_formula, fit_source
+from inferl.sources.logs.policies.ratios import RatioReader
+from inferl.sources.logs.policies.targets import TargetPolicy, as_targets, bound
 from inferl.sources.logs.progress import KEPT, Progress
-from inferl.sources.logs.propensities import Propensities, behaviour_formula, fit_source
-from inferl.sources.logs.ratios import RatioReader
-from inferl.sources.logs.readers import damage, import_pyarrow
-from inferl.sources.logs.states import check_next, check_state, encoding_of, learn_source
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
@@ -372,7 +372,8 @@ class Table:
             return ()
         now = self._progress
         fit = () if now.propensities is None else (now.propensities.check(),)
-        return now.endings.checks(now.pairing.dropped, now.kept, now.starts.number) + fit
+        labels = now.endings.check_labels() if now.pairing.mixed else ()
+        return labels + now.endings.checks(now.pairing.dropped, now.kept, now.starts.number) + fit
 
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""

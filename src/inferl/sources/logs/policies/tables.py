@@ -20,8 +20,8 @@ from inferl.errors import DataError, SettingError
 from inferl.policies import Policy, Probabilities
 from inferl.policies.base import NETWORK_TOLERANCE
 from inferl.sources.logs.columns import choice
-from inferl.sources.logs.inputs import open_log
-from inferl.sources.logs.readers import damage, import_pyarrow
+from inferl.sources.logs.inputs.opening import open_log
+from inferl.sources.logs.inputs.readers import damage, import_pyarrow
 from inferl.sources.logs.values import column_of, labels, naming, numbers
 
 __all__ = ["Listed", "Matched", "Rows", "digest_of", "is_frame", "listed", "plain_actions"]

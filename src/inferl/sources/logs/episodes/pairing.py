@@ -16,11 +16,11 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers, is_number, short, taken
 from inferl.data.invariants import bounds, demand
 from inferl.errors import SettingError
-from inferl.sources.logs.arrangement import Arranged, arranged
 from inferl.sources.logs.decoding import LogRows, Marks
-from inferl.sources.logs.endings import NO_ROWS, RowCount
-from inferl.sources.logs.labelling import Labelling
-from inferl.sources.logs.streams import StreamLabels
+from inferl.sources.logs.episodes.arrangement import Arranged, arranged
+from inferl.sources.logs.episodes.endings import NO_ROWS, RowCount
+from inferl.sources.logs.episodes.labelling import Labelling
+from inferl.sources.logs.episodes.streams import StreamLabels
 
 __all__ = ["Paired", "Pairing", "idle_seconds"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import combinations
 
-from inferl.sources.logs.formula import Factor, Formula
+from inferl.sources.logs.features.formula import Factor, Formula
 
 __all__ = ["Coded", "coded_terms"]
 
@@ -20,7 +20,7 @@ def coded_terms(formula: Formula, categories: Collection[Factor], intercept: boo
     the first spans. So a product of categories spans the products of all its subsets, and what earlier terms span is
     left out.
 
-    >>> from inferl.sources.logs.formula import parse
+    >>> from inferl.sources.logs.features.formula import parse
     >>> ward, hr = Factor("ward"), Factor("hr")
     >>> coded_terms(parse("ward"), {ward}, intercept=True) == [((ward, False),)]  # all levels but the first
     True

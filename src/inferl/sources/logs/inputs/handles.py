@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inferl.errors import SettingError
-from inferl.sources.logs.readers import READ, Part, import_pyarrow, read_part
+from inferl.sources.logs.inputs.readers import READ, Part, import_pyarrow, read_part
 
 __all__ = ["is_seekable", "open_handle"]
 

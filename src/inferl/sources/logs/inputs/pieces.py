@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow
 
-    from inferl.sources.logs.digests import Digest
+    from inferl.sources.logs.inputs.digests import Digest
 
 __all__ = ["Broken", "ColumnPiece", "PartPiece", "Piece"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from inferl.data.arrays import Bools, Integers
 from inferl.sources.logs.columns import Columns, home_of
-from inferl.sources.logs.parts import Log
+from inferl.sources.logs.inputs.parts import Log
 from inferl.sources.logs.values import column_of, flags, labels
 
 __all__ = ["is_mixed"]

@@ -16,7 +16,7 @@ from inferl.policies import Policy, Probabilities, Table
 from inferl.policies import as_policy as as_acting_policy
 from inferl.sources.logs.columns import Columns, choice
 from inferl.sources.logs.faults import Faults
-from inferl.sources.logs.policy_tables import Listed, digest_of, is_frame, listed, plain_actions
+from inferl.sources.logs.policies.tables import Listed, digest_of, is_frame, listed, plain_actions
 from inferl.sources.logs.values import column_of, integers, kind_of, naming, numbers, vectors
 
 __all__ = ["Choice", "Law", "Likelihood", "TargetPolicy", "as_targets", "bound"]

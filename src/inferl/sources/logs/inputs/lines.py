@@ -17,12 +17,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from inferl.errors import DataError, SettingError
-from inferl.sources.logs.pieces import Broken, Piece
+from inferl.sources.logs.inputs.pieces import Broken, Piece
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from inferl.sources.logs.digests import Digest
+    from inferl.sources.logs.inputs.digests import Digest
 
 __all__ = ["CSVPart", "JSONPart"]
 

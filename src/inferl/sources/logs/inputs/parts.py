@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferl.errors import SettingError
-from inferl.sources.logs.pieces import PartPiece, Piece
-from inferl.sources.logs.readers import Part, damage
+from inferl.sources.logs.inputs.pieces import PartPiece, Piece
+from inferl.sources.logs.inputs.readers import Part, damage
 
 __all__ = ["Log", "OpenPart", "Openable", "check_kinds"]
 

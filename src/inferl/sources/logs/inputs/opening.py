@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from inferl.errors import SettingError
-from inferl.sources.logs.files import File, find_files, is_uri
-from inferl.sources.logs.frames import is_frame, is_relation, open_frame
-from inferl.sources.logs.handles import is_seekable, open_handle
-from inferl.sources.logs.parts import Log, Openable
-from inferl.sources.logs.readers import Part
+from inferl.sources.logs.inputs.files import File, find_files, is_uri
+from inferl.sources.logs.inputs.frames import is_frame, is_relation, open_frame
+from inferl.sources.logs.inputs.handles import is_seekable, open_handle
+from inferl.sources.logs.inputs.parts import Log, Openable
+from inferl.sources.logs.inputs.readers import Part
 
 __all__ = ["exists", "log_name", "open_log", "reopenable", "rereadable"]
 

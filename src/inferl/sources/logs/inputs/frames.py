@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from inferl.errors import DataError, InferlError
-from inferl.sources.logs.readers import Batches, Part, import_pyarrow
+from inferl.sources.logs.inputs.readers import Batches, Part, import_pyarrow
 
 __all__ = ["is_frame", "is_relation", "open_frame"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from inferl.errors import InferlError, MissingExtraError, SettingError
-from inferl.sources.logs.readers import READ, Part, import_pyarrow, read_part
+from inferl.sources.logs.inputs.readers import READ, Part, import_pyarrow, read_part
 
 __all__ = ["File", "find_files", "is_uri", "natural"]
 

@@ -52,6 +52,7 @@ class Endings:
     flags: tuple[str, ...] = ()  # columns that mark ends
     said: bool | None = None  # whether the last row of an episode ends it, if the user said so
     likely: tuple[str, ...] = ()  # columns that might mark ends, if none is known
+    ordered: bool = True  # a column gives the order of rows
 
     def verify(self) -> None:
         """Check the number of columns of a position that comes from a file."""
@@ -63,7 +64,7 @@ class Endings:
         flags = tuple(name for name in (columns.terminated, columns.truncated) if name is not None)
         unused = [name for name in available if name not in columns.to_read(available)]
         likely = tuple(name for name in unused if LIKELY.search(name)) if not flags else ()
-        return cls(columns.episode is not None, flags, said, likely[:5])
+        return cls(columns.episode is not None, flags, said, likely[:5], columns.order is not None)
 
     @property
     def episodic(self) -> bool:
@@ -76,6 +77,16 @@ class Endings:
         if len(self.flags) == 1 and self.flags[0] in ENDED:
             return f"{self.flags[0]} marks terminations; if it marks time limits too, name the column that tells which"
         return ""
+
+    def check_labels(self) -> tuple[Check, ...]:
+        """Check, of mixed episodes, whether a label that was used again could have been noticed."""
+        if self.ordered or self.flags:
+            return ()
+        message = (
+            "rows of several episodes are mixed, and no column gives their order or their ends; if labels are used "
+            "again, for example in files that each count from 0, different episodes were joined"
+        )
+        return (Check("labels", "failed", message, None, "name the column of the times or steps (order)"),)
 
     def checks(self, dropped: RowCount, kept: RowCount, episodes: int) -> tuple[Check, ...]:
         """Check whether rewards were lost with the last rows of episodes."""

@@ -11,7 +11,7 @@ from inferl.data.arrays import Floats
 from inferl.sources.logs.values import kind_of, moments, numbers
 
 if TYPE_CHECKING:
-    from inferl.sources.logs.arrangement import Arranged
+    from inferl.sources.logs.episodes.arrangement import Arranged
 
 __all__ = ["AgeColumns", "aged", "clock_of", "multiply"]
 

@@ -13,9 +13,10 @@ from inferl.data.invariants import demand
 from inferl.errors import SettingError
 from inferl.features import Features, OneHot
 from inferl.features.one_hot import as_features
-from inferl.sources.logs.ages import AgeColumns
 from inferl.sources.logs.columns import Columns, home_of, recognised
-from inferl.sources.logs.encoding import (
+from inferl.sources.logs.faults import Faults
+from inferl.sources.logs.features.ages import AgeColumns
+from inferl.sources.logs.features.encoding import (
     Encoded,
     Encoding,
     FormulaEncoding,
@@ -26,10 +27,9 @@ from inferl.sources.logs.encoding import (
     level_of,
     lists,
 )
-from inferl.sources.logs.faults import Faults
-from inferl.sources.logs.formula import formula_of
-from inferl.sources.logs.inputs import open_log
-from inferl.sources.logs.readers import damage
+from inferl.sources.logs.features.formula import formula_of
+from inferl.sources.logs.inputs.opening import open_log
+from inferl.sources.logs.inputs.readers import damage
 from inferl.sources.logs.values import categories, column_of, integers, naming
 
 __all__ = ["MappedStates", "NumberedStates", "StateTable", "check_next", "check_state", "encoding_of", "learn_source"]

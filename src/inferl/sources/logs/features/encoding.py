@@ -18,10 +18,10 @@ import numpy as np
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.errors import SettingError, TargetError
-from inferl.sources.logs.ages import AgeColumns, clock_of, multiply
-from inferl.sources.logs.design import Coded, coded_terms
 from inferl.sources.logs.faults import DROP, Faults
-from inferl.sources.logs.formula import Factor, Formula
+from inferl.sources.logs.features.ages import AgeColumns, clock_of, multiply
+from inferl.sources.logs.features.design import Coded, coded_terms
+from inferl.sources.logs.features.formula import Factor, Formula
 from inferl.sources.logs.values import categories, column_of, kind_of, moments, naming, numbers, times, vectors
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 
 from inferl.data.arrays import Floats, Integers
 from inferl.data.invariants import COUNT, bounds, shapes
-from inferl.sources.logs.arrangement import Arranged
 from inferl.sources.logs.decoding import Marks
+from inferl.sources.logs.episodes.arrangement import Arranged
 
 __all__ = ["RECENT", "Labelling", "codes"]
 

@@ -11,9 +11,9 @@ from inferl.data.arrays import Bools, Floats
 from inferl.errors import SettingError
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.faults import DROP, Faults
-from inferl.sources.logs.formula import Formula
-from inferl.sources.logs.policies import TargetPolicy
-from inferl.sources.logs.propensities import Propensities
+from inferl.sources.logs.features.formula import Formula
+from inferl.sources.logs.policies.propensities import Propensities
+from inferl.sources.logs.policies.targets import TargetPolicy
 from inferl.sources.logs.values import column_of, numbers
 
 __all__ = ["RatioReader"]

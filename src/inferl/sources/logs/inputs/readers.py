@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from inferl.errors import DataError, InferlError, MissingExtraError, SettingError
-from inferl.sources.logs.lines import CSVPart, JSONPart
-from inferl.sources.logs.pieces import ColumnPiece, Piece
+from inferl.sources.logs.inputs.lines import CSVPart, JSONPart
+from inferl.sources.logs.inputs.pieces import ColumnPiece, Piece
 from inferl.sources.logs.values import kinds_of
 
 __all__ = ["Batches", "Part", "damage", "import_pyarrow", "read_part"]

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from inferl.data.arrays import Bools
-from inferl.sources.logs.arrangement import Arranged
 from inferl.sources.logs.columns import Columns
 from inferl.sources.logs.decoding import LogRows, Marks
+from inferl.sources.logs.episodes.arrangement import Arranged
+from inferl.sources.logs.episodes.labelling import RECENT, codes
+from inferl.sources.logs.episodes.pairing import Pairing
 from inferl.sources.logs.faults import Fault, Faults, Shown
-from inferl.sources.logs.labelling import RECENT, codes
-from inferl.sources.logs.pairing import Pairing
 
 __all__ = ["Admitted", "admit"]
 

@@ -12,12 +12,12 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.diagnostics import Check
 from inferl.errors import DataError, SettingError
-from inferl.sources.logs.behaviour import FOLDS, Behaviour, fitted, folds_of, scrambled
 from inferl.sources.logs.columns import Columns, home_of
-from inferl.sources.logs.encoding import FormulaEncoding, Learned, in_order, level_of
 from inferl.sources.logs.faults import Faults
-from inferl.sources.logs.formula import Formula, formula_of
-from inferl.sources.logs.inputs import log_name, open_log, rereadable
+from inferl.sources.logs.features.encoding import FormulaEncoding, Learned, in_order, level_of
+from inferl.sources.logs.features.formula import Formula, formula_of
+from inferl.sources.logs.inputs.opening import log_name, open_log, rereadable
+from inferl.sources.logs.policies.behaviour import FOLDS, Behaviour, fitted, folds_of, scrambled
 from inferl.sources.logs.values import categories, column_of, integers, kind_of, labels, naming
 
 __all__ = ["Propensities", "behaviour_formula", "fit_behaviour", "fit_source"]
