@@ -143,8 +143,7 @@ class Report:
     def _repr_html_(self) -> str:
         from inferl.display import block, checks, facts, headline
 
-        made = [(check.status, check.name, check.message, check.remedy) for check in self.checks]
-        return block(headline(self.interval), checks(made), facts(self.facts))
+        return block(headline(self.interval), checks(self.checks), facts(self.facts))
 
     def plot(self, axes: Axes | None = None, names: Sequence[str] = (), reference: float | None = None) -> Axes:
         """Draw the interval, as `Interval.plot` does."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import inferl
 from inferl import TD, Evaluator, Interval, Transitions, difference
 from inferl.diagnostics import Check, Report
 from inferl.display import block, intervals
@@ -121,3 +122,15 @@ def test_bounds_that_are_not_finite_are_drawn() -> None:
 def test_a_difference_is_an_interval_like_others() -> None:
     apart = difference(played(), 4.0, target=0)
     assert str(apart) in Reader(apart._repr_html_()).text
+
+
+def test_a_result_shows_what_it_prints(tmp_path: Path) -> None:
+    result = inferl.evaluate_policy("Blackjack-v1", lambda hand: int(hand[0] < 17), episodes=50)
+    read = Reader(result._repr_html_())
+    about, numbers = str(result).splitlines()[0].split(" mean return ")
+    assert f"{about} mean return" in read.text
+    assert numbers.replace("], ", "] ") in read.text
+    assert all(check.message in read.text for check in result.checks)
+    assert [label.get_text() for label in result.plot().get_yticklabels()] == ["Blackjack-v1"]
+    result.to_html(tmp_path / "page.html")
+    assert "<svg" in (tmp_path / "page.html").read_text("utf-8")

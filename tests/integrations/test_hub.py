@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import inferl
 from inferl import Interval
 from inferl.errors import SettingError, ShapeError
 from inferl.integrations.hub import model_index
@@ -38,3 +39,11 @@ def test_several_targets_and_no_episodes_are_refused() -> None:
         model_index(two, "PPO", "CartPole-v1", episodes=120)
     with pytest.raises(SettingError, match="episodes is 0"):
         model_index(INTERVAL, "PPO", "CartPole-v1", episodes=0)
+
+
+def test_a_result_knows_its_environment_and_episodes() -> None:
+    result = inferl.evaluate_policy("Blackjack-v1", lambda hand: int(hand[0] < 17), episodes=50)
+    metadata = model_index(result, "stand at 17")
+    assert metadata == model_index(result.interval, "stand at 17", "Blackjack-v1", episodes=50)
+    with pytest.raises(SettingError, match="name of the environment"):
+        model_index(result.interval, "stand at 17", episodes=50)

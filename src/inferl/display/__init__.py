@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from inferl.interval import Interval, brief
 
-__all__ = ["block", "checks", "facts", "headline", "intervals", "notes"]
+__all__ = ["block", "checks", "facts", "headline", "intervals", "notes", "titled"]
 
 _MUTED = "opacity:.7"
 _MARKS = {"passed": ("✓", "#00915f"), "failed": ("✕", "#d35400"), "not available": ("?", "#a87400")}
@@ -41,17 +41,26 @@ def headline(interval: Interval) -> str:
     (True, True)
     """
     if np.ndim(interval.estimate) == 0:
-        estimate, _, bounds = brief(interval.estimate, interval.lower, interval.upper).partition(" ")
-        shown = (
-            f'<div><b style="font-size:1.5em">{escape(estimate)}</b> '
-            f'<span style="font-size:1.15em">{escape(bounds)}</span> '
-            f'<span style="{_MUTED}">{escape(interval.scope)}</span></div>'
-        )
+        shown = titled("", brief(interval.estimate, interval.lower, interval.upper), interval.scope)
     else:
         named = {str(i): one for i, one in enumerate(interval)}
         shown = intervals(named) + f'<div style="{_MUTED}">{escape(interval.scope)}</div>'
     about = f'<div style="{_MUTED}">{escape(interval.estimand)}</div>' if interval.estimand else ""
     return shown + about
+
+
+def titled(about: str, numbers: str, scope: str) -> str:
+    """Show an interval that was formatted before: what it is about, large numbers, and what they rest on.
+
+    >>> titled("CartPole-v1: mean return", "387 [362, 411]", "95%, 100 episodes").count("387")
+    1
+    """
+    estimate, _, bounds = numbers.partition(" ")
+    return (f"<div>{escape(about)}</div>" if about else "") + (
+        f'<div><b style="font-size:1.5em">{escape(estimate)}</b> '
+        f'<span style="font-size:1.15em">{escape(bounds)}</span> '
+        f'<span style="{_MUTED}">{escape(scope)}</span></div>'
+    )
 
 
 def notes(interval: Interval) -> str:
@@ -91,20 +100,35 @@ def intervals(named: Mapping[str, Interval], reference: float | None = None) -> 
     return _table(rows)
 
 
-def checks(made: Iterable[tuple[str, str, str, str]]) -> str:
-    """Show checks, given by status, name, message and remedy; those that did not pass come first, and stay open.
+class Checked(Protocol):
+    """What is shown of a check."""
 
-    >>> html = checks([("passed", "range", "fine", ""), ("failed", "ratios", "few carry all", "collect more")])
+    @property
+    def status(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def remedy(self) -> str: ...
+
+
+def checks(made: Iterable[Checked]) -> str:
+    """Show checks; those that did not pass come first, and stay open.
+
+    >>> from inferl.diagnostics import Check
+    >>> found = [Check("range", "passed", "fine"), Check("ratios", "failed", "few carry all", remedy="collect more")]
+    >>> html = checks(found)
     >>> html.index("ratios") < html.index("range"), "What to do: collect more" in html
     (True, True)
     """
     doubtful: list[str] = []
     fine: list[str] = []
-    for status, name, message, remedy in made:
-        todo = f'<div style="{_MUTED}">What to do: {escape(remedy)}</div>' if remedy else ""
-        cells = (_mark(status), f"<b>{escape(name)}</b>", escape(message) + todo)
+    for check in made:
+        todo = f'<div style="{_MUTED}">What to do: {escape(check.remedy)}</div>' if check.remedy else ""
+        cells = (_mark(check.status), f"<b>{escape(check.name)}</b>", escape(check.message) + todo)
         row = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells)
-        (fine if status == "passed" else doubtful).append(row)
+        (fine if check.status == "passed" else doubtful).append(row)
     return _table(doubtful) + (_folded(f"{len(fine)} checks passed", _table(fine)) if fine else "")
 
 

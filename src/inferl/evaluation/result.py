@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from inferl.diagnostics import Check, Report
 from inferl.evaluator import Evaluator
 from inferl.interval import UNIFORM, Interval, brief
 from inferl.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Result"]
 
@@ -89,14 +93,32 @@ class Result:
             "returns": {name: value if np.isfinite(value) else None for name, value in returns.items()},
         } | self.report.to_dict()
 
-    def __str__(self) -> str:
-        now, line = self.interval, f"{self.name}: {self.quantity} "
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page of `inferl report`: the interval, the checks and charts in one HTML file."""
+        self.run.to_html(path)
+
+    def plot(self, axes: Axes | None = None, reference: float | None = None) -> Axes:
+        """Draw the interval, as `Interval.plot` does, with the name of the environment."""
+        return self.interval.plot(axes, [self.name], reference)
+
+    def _repr_html_(self) -> str:
+        from inferl.display import block, checks, facts, titled
+
+        return block(titled(*self._line()), checks(self.checks), facts(self.report.facts))
+
+    def _line(self) -> tuple[str, str, str]:
+        """Return what was estimated, the numbers, and what they rest on."""
+        now = self.interval
         if self.exact:
-            line += f"{now.estimate:.10g}, exact: all {self.episodes:,} episodes were the same"
+            numbers, scope = f"{now.estimate:.10g}", f"exact: all {self.episodes:,} episodes were the same"
         else:
             kind = f" {now.kind}" if now.kind in UNIFORM else ""
-            line += brief(now.estimate, now.lower, now.upper)
-            line += f", {now.level * 100:g}%{kind}, {self.episodes:,} episodes"
+            numbers = brief(now.estimate, now.lower, now.upper)
+            scope = f"{now.level * 100:g}%{kind}, {self.episodes:,} episodes"
         if self.truncated:
-            line += f", {self.truncated:.0%} truncated at the limit"
-        return "\n".join([line, *(f"note: {note}" for note in now.notes)])
+            scope += f", {self.truncated:.0%} truncated at the limit"
+        return f"{self.name}: {self.quantity}", numbers, scope
+
+    def __str__(self) -> str:
+        about, numbers, scope = self._line()
+        return "\n".join([f"{about} {numbers}, {scope}", *(f"note: {note}" for note in self.interval.notes)])

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from inferl.data.arrays import is_integer, short
+from inferl.data.arrays import as_count
 from inferl.errors import MissingExtraError, SettingError, ShapeError
+from inferl.evaluation import Result
 from inferl.interval import Interval, brief
 
 __all__ = ["model_index", "save"]
@@ -18,7 +19,11 @@ TAGS = ["reinforcement-learning"]
 
 
 def model_index(
-    interval: Interval, model: str, environment: str, episodes: int, metric: str = "mean_reward"
+    result: Result | Interval,
+    model: str,
+    environment: str | None = None,
+    episodes: int | None = None,
+    metric: str = "mean_reward",
 ) -> dict[str, Any]:
     """Return the metadata of a model card with one result: the field ``model-index``, and tags.
 
@@ -28,38 +33,51 @@ def model_index(
 
     Parameters
     ----------
-    interval
-        Of one number.
+    result
+        From `evaluate_policy`; or an interval of one number.
     model
         Name of the model, such as ``"PPO"``.
     environment
-        Name of the environment, such as ``"CartPole-v1"``.
+        Name of the environment, such as ``"CartPole-v1"``; a `Result` knows it.
     episodes
-        Number of episodes behind the interval.
+        Number of episodes behind the interval; a `Result` knows it.
     metric
         Name of what was estimated.
 
     Examples
     --------
+    >>> import inferl
+    >>> result = inferl.evaluate_policy("CartPole-v1", lambda observation: int(observation[2] > 0), until_width=5)
+    >>> metadata = model_index(result, model="lean")
+    >>> metadata["model-index"][0]["results"][0]["metrics"][0]["value"]
+    '42.4 [39.9, 44.9], 95 %, 126 episodes'
+
+    An interval from elsewhere comes with what is known about it:
+
     >>> interval = Interval(437.2, 408.1, 466.3, 0.95, "anytime", 14.8, 52_464)
     >>> metadata = model_index(interval, "PPO", "CartPole-v1", episodes=120)
-    >>> metadata["model-index"][0]["results"][0]["metrics"][0]["value"]
-    '437 [408, 466], 95 %, 120 episodes'
     """
+    if isinstance(result, Result):
+        interval, environment, episodes = result.interval, environment or result.name, episodes or result.episodes
+    else:
+        interval = result
     if np.size(interval.estimate) != 1:
         raise ShapeError(f"the interval has {np.size(interval.estimate)} targets; a result of a card has one")
-    if not is_integer(episodes) or episodes < 1:
-        raise SettingError(f"episodes is {short(episodes)}; give the number of episodes behind the interval")
+    if not environment:
+        raise SettingError("give the name of the environment, such as 'CartPole-v1'; an interval does not know it")
+    if episodes is None:
+        raise SettingError("give the number of episodes; an interval does not know it")
+    episodes = as_count("episodes", episodes, 1)
     one = interval.only()
     plain = one.to_dict()
     numbers = {key: plain[key] for key in ("estimate", "lower", "upper", "level", "kind", "estimand", "notes")}
     text = f"{brief(one.estimate, one.lower, one.upper)}, {one.level * 100:g} %, {episodes:,} episodes"
-    result = {
+    entry = {
         "task": {"type": TAGS[0], "name": TAGS[0]},
         "dataset": {"type": environment, "name": environment},
-        "metrics": [{"type": metric, "name": metric, "value": text, "args": numbers | {"episodes": int(episodes)}}],
+        "metrics": [{"type": metric, "name": metric, "value": text, "args": numbers | {"episodes": episodes}}],
     }
-    return {"tags": [*TAGS, environment], "model-index": [{"name": model, "results": [result]}]}
+    return {"tags": [*TAGS, environment], "model-index": [{"name": model, "results": [entry]}]}
 
 
 def save(path: str | os.PathLike[str], metadata: dict[str, Any]) -> None:
@@ -76,7 +94,7 @@ def save(path: str | os.PathLike[str], metadata: dict[str, Any]) -> None:
 
     Examples
     --------
-    >>> save("README.md", model_index(interval, "PPO", "CartPole-v1", episodes=120))  # doctest: +SKIP
+    >>> save("README.md", model_index(result, model="PPO"))  # doctest: +SKIP
     """
     try:
         from huggingface_hub import metadata_load, metadata_save
