@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from inferl.policies import (
     Probabilities,
     Ratio,
     Table,
+    Uniform,
     as_policy,
     epsilon_greedy,
 )
@@ -328,3 +330,26 @@ def test_models_without_probabilities_draw_themselves() -> None:
     values = Predictor(DQN("MlpPolicy", "CartPole-v1", device="cpu", buffer_size=10))
     assert values.probabilities(np.zeros((6, 4), np.float32)).sum() == 6
     assert epsilon_greedy(values, 0.5, 2).probabilities(np.zeros((1, 4), np.float32)).max() == 0.75
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gymnasium.spaces.Discrete(3, start=2),
+        gymnasium.spaces.Box(-1, 1, (2,)),
+        gymnasium.spaces.MultiBinary(5),
+        gymnasium.spaces.MultiDiscrete([2, 3]),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_random_actions_depend_on_the_uniform_number_alone(space: Any) -> None:
+    uniforms = np.random.default_rng(0).random(50)
+    policy = Uniform(space)
+    actions = policy.batch(np.zeros(50), uniforms)
+    assert all(space.contains(action) for action in actions)
+    np.testing.assert_array_equal(actions[::-1], policy.batch(np.zeros(50), uniforms[::-1]))
+    np.testing.assert_array_equal(actions[7], policy(0, uniforms[7]))
+    assert len(np.unique(actions, axis=0)) >= 3
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        with pytest.raises(SettingError, match="no probabilities"):
+            policy.probabilities(np.zeros(1))

@@ -149,16 +149,19 @@ class Uniform(Policy):
 
     def batch(self, observations: Any, uniforms: Floats) -> Any:
         """Draw an action for each of n observations."""
-        if hasattr(self.space, "n") and not hasattr(self.space.n, "__len__"):
-            first = int(getattr(self.space, "start", 0))
-            return first + np.floor(uniforms * int(self.space.n)).astype(np.int64)
+        if self._discrete:
+            return int(self.space.start) + np.floor(uniforms * int(self.space.n)).astype(np.int64)
         return stacked([self._drawn(float(uniform)) for uniform in uniforms])
 
     def probabilities(self, observations: Any) -> Floats:
         """Return the same probability for each action of a discrete space, (n, actions)."""
-        if not hasattr(self.space, "n") or getattr(self.space, "start", 0) != 0:
+        if not self._discrete or self.space.start != 0:
             return super().probabilities(observations)
         return np.full((count(observations), int(self.space.n)), 1 / int(self.space.n))
+
+    @property
+    def _discrete(self) -> bool:
+        return hasattr(self.space, "n") and hasattr(self.space, "start")  # MultiBinary has an n, too
 
     def _drawn(self, uniform: float) -> Any:
         self.space.seed(int(uniform * 2**53))  # all digits of a uniform number, so that they alone decide
