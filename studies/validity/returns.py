@@ -32,8 +32,8 @@ def _upright(pole: Any) -> int:
     return int(pole[2] + 0.3 * pole[3] + 0.02 * pole[0] + 0.05 * pole[1] > 0)
 
 
-def _against_the_swing(acrobot: Any) -> int:
-    return 2 if acrobot[4] > 0 else 0
+def _with_the_swing(acrobot: Any) -> int:
+    return 2 if acrobot[5] > 0 else 0
 
 
 def _with_the_motion(car: Any) -> int:
@@ -63,8 +63,8 @@ PROBLEMS = {
     "CartPole, stochastic": Problem("CartPole-v1", _greedy(_upright, 0.5, 2), 20_000),
     "CartPole, deterministic": Problem("CartPole-v1", lambda: lambda pole: int(pole[2] > 0)),
     "CartPole, nearly perfect": Problem("CartPole-v1", _greedy(_upright, 0.25, 2), 20_000),
-    "Acrobot": Problem("Acrobot-v1", _greedy(_against_the_swing, 0.1, 3), 20_000),
-    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(_with_the_motion, 0.7, 3), 20_000),
+    "Acrobot": Problem("Acrobot-v1", _greedy(_with_the_swing, 0.1, 3), 20_000),
+    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(_with_the_motion, 0.5, 3), 20_000),
     "Taxi, optimal": Problem("Taxi-v4", _taxi),
     "Blackjack": Problem("Blackjack-v1", lambda: lambda hand: int(hand[0] < 17)),
 }

@@ -44,9 +44,9 @@ def resume(
     """Continue a run where it stopped, bit for bit as if it had not stopped.
 
     A log is read from the row where the run stopped, if the rows before it
-    have not changed; pipe in standard input again from its beginning. An
-    environment is played again up to that step. A complete run is reported
-    again, after reading the rows appended to its log, if any. For rows in new
+    have not changed; pipe in standard input again from its beginning. In an
+    environment, the episode that was open is played again up to that step. A
+    complete run is reported again, after reading the rows appended to its log, if any. For rows in new
     files, see inferl update.
 
     [bold]inferl resume night.run[/bold]
