@@ -197,3 +197,15 @@ def test_no_noise_and_failed_checks_decide_nothing() -> None:
 def test_until_must_be_told_when() -> None:
     with pytest.raises(SettingError, match="say when to stop"):
         next(inferl.Evaluator(inferl.TD(1)).until([coin(10)], 0))
+
+
+def test_the_tuning_time_counts_episodes_where_these_are_the_blocks() -> None:
+    """10,000 transitions by default; 100 episodes with `DoublyRobust`, however long they are."""
+    data = inferl.Transitions(np.zeros(2000, int), coin(2000).rewards, np.zeros(2000, int), np.tile([1.0, 0.0], 1000))
+    for algorithm, target, usual in ((inferl.TD(1), 0, 10_000), (inferl.DoublyRobust(1), None, 100)):
+        evaluator = inferl.Evaluator(algorithm).update(data)
+        unsaid, said = (evaluator.interval(target, kind="anytime", tuning_time=time) for time in (None, usual))
+        assert unsaid.to_dict() == said.to_dict()
+    few = inferl.Evaluator(inferl.DoublyRobust(1)).update(data[:62])  # 31 episodes
+    assert not few.is_decided(lower_above=-100.0)
+    assert few.update(data[62:64]).is_decided(lower_above=-100.0)

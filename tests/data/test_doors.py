@@ -135,7 +135,7 @@ def test_until_is_refused_when_it_is_called() -> None:
         ({"width": "small"}, SettingError),
         ({"width": np.nan}, SettingError),
         ({"lower_above": [0.0]}, SettingError),
-        ({"width": 1.0, "after": None}, SettingError),
+        ({"width": 1.0, "after": "soon"}, SettingError),
         ({"width": 1.0, "level": 95}, LevelError),
         ({"width": 1.0, "level": "high"}, LevelError),
     ]
@@ -272,7 +272,7 @@ def test_an_anytime_interval_and_a_burn_in() -> None:
     assert np.isfinite(evaluator.update(data[150:]).interval([1.0, 0.0], kind="anytime", tuning_time=1000).width)
     with pytest.raises(SettingError, match="burn-in"):
         inferl.difference(evaluator, evaluator.copy(), [1.0, 0.0], kind="anytime", tuning_time=100)
-    for wrong in (0, 1.5, "soon", None):
+    for wrong in (0, 1.5, "soon", [100]):
         with pytest.raises(SettingError, match="tuning_time"):
             evaluator.interval([1.0, 0.0], kind="anytime", tuning_time=wrong)  # type: ignore[arg-type]
 

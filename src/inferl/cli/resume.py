@@ -46,8 +46,8 @@ def resume(
     A log is read from the row where the run stopped, if the rows before it
     have not changed; pipe in standard input again from its beginning. In an
     environment, the episode that was open is played again up to that step. A
-    complete run is reported again, after reading the rows appended to its log, if any. For rows in new
-    files, see inferl update.
+    complete run is reported again, after reading the rows appended to its
+    log, if any. For rows in new files, see inferl update.
 
     [bold]inferl resume night.run[/bold]
 
