@@ -105,8 +105,13 @@ def test_the_shell_shows_readings_while_the_pipe_is_open(form: str) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+
         # In a thread: neither side may wait until the other has read what it wrote.
-        writer = threading.Thread(target=process.stdin.write, args=[written(form, frame, first=True)])
+        def write(stdin: Any = process.stdin) -> None:
+            stdin.write(written(form, frame, first=True))
+            stdin.flush()
+
+        writer = threading.Thread(target=write)
         writer.start()
         n = 0
         while n < 6000 / 1.25 - 2:  # readings are taken when the data have grown by a quarter
