@@ -219,7 +219,8 @@ def checks_of_data(
         made.append(features(misfit, beyond if by_returns else None))
         if misfit is None and about in ("fitted", "observed"):  # otherwise the returns tell more
             made.append(intercept(interval, constant))
-        made.append(ends(episodes, beyond if by_returns else None))
+        if not visits or episodes.closed:
+            made.append(ends(episodes, beyond if by_returns else None))
         made.append(possible_range(interval, episodes, about))
     return tuple(check for check in made if check is not None)
 
@@ -294,9 +295,11 @@ def ends(episodes: EpisodeSummary, share: float | None) -> Check | None:
     if episodes.steps and episodes.discounts[1] == 1 and episodes.terminated + episodes.limited == 0:
         message = "the discount is 1 and no episode has ended, so the value may be infinite"
         return Check(name, "failed", message, None, "use a discount below 1, or mark where episodes end")
-    if episodes.closed == 0:
+    if episodes.closed == 0 and (share is None or episodes.begun == 0):
         return None
     ended = f"{_count(episodes.cut)} of {_count(episodes.closed)} episodes were truncated"
+    if episodes.closed == 0:
+        ended = f"none of {_count(episodes.begun)} episodes has ended"
     if episodes.limited:
         ended += f", {_count(episodes.limited)} ended at the time limit"
     if share is None:

@@ -389,3 +389,16 @@ def test_what_the_offline_bootstrap_and_merge_refuse() -> None:
     other.update(walk(100, 24).with_ratios(np.ones((100, 2))))
     with pytest.raises(SettingError, match="several"):
         inferl.merge(one, other)
+
+
+def test_before_an_episode_has_ended_the_answer_rests_on_the_features() -> None:
+    """As in a log in order of time, read from a pipe: what has not ended yet is continued by the features."""
+    rng = np.random.default_rng(3)
+    steps, users = 3, 400
+    rewards = rng.random((steps, users)) < 0.1
+    one, stream = np.ones((steps * users, 1)), np.tile(np.arange(users), steps)
+    data = Transitions(one, rewards.ravel().astype(float), one, 0.9, stream=stream, episode=stream)
+    report = Evaluator(DoublyRobust(1)).update(data).report()
+    (ends,) = [check for check in report.checks if check.name == "ends"]
+    assert ends.failed
+    assert ends.message.startswith("none of 400 episodes has ended; 72.9% of the discounted weight")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from logs import small_log
 from pages import Node, tree
 from pyarrow import parquet
 from typer.testing import CliRunner
@@ -193,3 +194,12 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.chdir(tmp_path)
     assert invoke("report", run, code=2) == "inferl: jinja2 is not installed: pip install 'inferl[report]'\n"
+
+
+def test_policies_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parquet.write_table(small_log(), "log.parquet")
+    options = ["--state", "s", "--n-states", "3", "--ratio", "a,b", "--checkpoint", "both.run"]
+    assert runner.invoke(app, ["evaluate", "log.parquet", *options]).exit_code == 0
+    printed = runner.invoke(app, ["report", "both.run"]).stdout.splitlines()
+    assert [line.partition(": ")[0] for line in printed[:2]] == ["both, a", "both, b"]

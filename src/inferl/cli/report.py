@@ -37,8 +37,9 @@ def report(
     runs = {name: Run.load(file) for name, file in zip(names, run_files, strict=True)}
     path.write_text(page(runs), encoding="utf-8")
     for name, run in runs.items():
-        for line in str(run.interval()).splitlines():
-            typer.echo(f"{name}: {line}")
+        labels = [f"{name}, {policy}" for policy in run.names]
+        for number, line in enumerate(str(run.interval()).splitlines()):
+            typer.echo(f"{labels[number] if number < len(labels) else name}: {line}")
     typer.echo(f"Page: {path}")
     if show:
         import webbrowser
