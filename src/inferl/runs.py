@@ -440,5 +440,6 @@ def _refuse_dependent(one: Run, other: Run) -> None:
             "with several columns: inferl evaluate --ratio a,b"
         )
     seeds = [run.options.get("seed") for run in (one, other)]
-    if one.command == other.command == "rollout" and seeds[0] == seeds[1] is not None:
+    played = {one.command, other.command} <= {"rollout", "evaluate_policy"}
+    if played and seeds[0] == seeds[1] is not None:
         raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

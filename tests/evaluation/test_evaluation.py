@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import inferl
 from inferl.data.transitions import Transitions
 from inferl.errors import LevelError, SettingError
-from inferl.runs import Run
+from inferl.runs import Run, difference
 
 
 def lean(pole: Any) -> int:
@@ -110,8 +110,9 @@ def test_where_nothing_is_random_it_says_so_and_stops() -> None:
     assert "note: length: nothing has varied so far" in str(early)
 
 
+@pytest.mark.parametrize("features", [None, inferl.features.OneHot(1)], ids=["returns", "features"])
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_vector_environments_favour_no_short_episodes(mode: AutoresetMode) -> None:
+def test_vector_environments_favour_no_short_episodes(mode: AutoresetMode, features: Any) -> None:
     """Of the episodes of each sub-environment the first ones count, as many of each, however long they are."""
 
     class Clock(gymnasium.Env[Any, Any]):
@@ -129,7 +130,7 @@ def test_vector_environments_favour_no_short_episodes(mode: AutoresetMode) -> No
             return 0, 1.0, self.age == self.length, False, {}
 
     envs = SyncVectorEnv([lambda: Clock(1), lambda: Clock(9)], autoreset_mode=mode)
-    result = inferl.evaluate_policy(envs, lambda _: 0, episodes=40)
+    result = inferl.evaluate_policy(envs, lambda _: 0, episodes=40, features=features)
     assert (result.episodes, result.interval.estimate, result.steps) == (40, 5.0, 200)
 
 
@@ -140,6 +141,13 @@ def test_a_result_is_kept_and_read_by_others(tmp_path: Path) -> None:
     assert again.report().to_dict()["interval"] == result.interval.to_dict()
     assert len(again.readings) > 3
     assert json.loads(json.dumps(result.to_dict()["returns"])) == result.to_dict()["returns"]
+
+
+def test_results_of_one_seed_are_not_compared_as_independent() -> None:
+    one, same, other = (inferl.evaluate_policy("CartPole-v1", lean, episodes=20, seed=seed).run for seed in (1, 1, 2))
+    with pytest.raises(SettingError, match="both runs have the seed 1"):
+        difference(one, same)
+    assert np.isfinite(difference(one, other).width)
 
 
 def test_the_display_shows_the_interval(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,12 @@ def test_a_step_is_a_number_of_steps(tmp_path: Path, step: object) -> None:
         CSVLogger(tmp_path / "a.csv").log(ONE, step)  # type: ignore[arg-type]
 
 
+def test_a_result_is_no_interval(tmp_path: Path) -> None:
+    for logger in (CSVLogger(tmp_path / "a.csv"), PrometheusLogger(tmp_path / "a.prom")):
+        with pytest.raises(SettingError, match=r"a dict is no interval; give its interval, as result.interval"):
+            logger.log({}, 1)  # type: ignore[arg-type]
+
+
 def test_prometheus_reads_the_file(tmp_path: Path) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     path = tmp_path / "policy.prom"

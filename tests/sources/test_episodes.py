@@ -205,6 +205,22 @@ class Two(Policy):
         return np.zeros(2, int)
 
 
+class Broken(Dice):
+    """Returns what it is told."""
+
+    def __init__(self, reset: Any = (0, {}), step: Any = None) -> None:
+        self.answers = reset, step
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.answers[0]
+
+    def step(self, action: int) -> Any:
+        return self.answers[1]
+
+
+ONLY = Dice()
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -213,6 +229,10 @@ class Two(Policy):
         ({"env": lambda: 3}, SettingError, "the function env returned a int"),
         ({"env": ["CartPole-v1", "Acrobot-v1"]}, SettingError, "copies of one environment are needed"),
         ({"env": [Dice()] * 2}, SettingError, "twice"),
+        ({"env": lambda: gymnasium.wrappers.TimeLimit(ONLY, 9)}, SettingError, "must not return, or wrap"),
+        ({"env": lambda: Broken(step=(0, 1.0, True, {}))}, DataError, "`step` of the environment returned 4 values"),
+        ({"env": lambda: Broken(reset=np.zeros(2))}, DataError, "`reset` of the environment returned 1 values"),
+        ({"env": lambda: Broken(step=(0, None, True, False, {}))}, DataError, "the reward is None"),
         ({"env": ["CartPole-v1"], "num_envs": 2}, SettingError, "leave num_envs out"),
         ({"env": Dice(), "num_envs": 2}, SettingError, "it has no spec"),
         ({"env": gymnasium.make_vec("CartPole-v1", 2), "num_envs": 2}, SettingError, "a vector environment of 2"),
@@ -239,6 +259,31 @@ def test_the_environments_that_were_made_are_closed() -> None:
     source = rollout([mine, Door], lambda _: 0)
     source.close()
     assert [env.closed for env in source._copies.envs] == [False, True]  # type: ignore[attr-defined]
+
+
+def test_neither_the_policy_nor_the_environment_can_write_into_the_data() -> None:
+    class Push(gymnasium.Env[Any, Any]):
+        observation_space = action_space = gymnasium.spaces.Box(-9.0, 9.0, (1,), np.float64)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+            self.age = 0
+            return np.ones(1), {}
+
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            action += 1.0
+            self.age += 1
+            return np.ones(1), float(action[0]), self.age == 3, False, {}
+
+    always = np.zeros(1)
+
+    def policy(observation: Any) -> Any:
+        observation += 5.0
+        return always
+
+    raw = inferl.features.Function(lambda observations: np.asarray(observations, float), 1)
+    one, two = (joined(rollout(Push, policy, raw, num_envs=n).take(episodes=4)) for n in (1, 2))
+    assert_same(one, two)
+    assert set(one.features.ravel()) == set(one.rewards) == {1.0}
 
 
 def test_returns_need_no_features() -> None:

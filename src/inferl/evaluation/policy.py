@@ -95,7 +95,9 @@ def evaluate_policy(
     most = (MOST if watched else USUAL) if episodes is None else episodes
     source = rollout(env, policy, features, discount, seed, time_limit=time_limit, episodes=most, num_envs=num_envs)
     try:
-        run = Run(Evaluator(DoublyRobust(source.dimension)), level=level, kind="anytime" if watched else "normal")
+        options = {"env": source.name, "episodes": most, "seed": seed}
+        kind = "anytime" if watched else "normal"
+        run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
         with _display(source.name, most, until_width, progress) as show:
             _play(run, source, until_width, until_lower, show)
         return _result(run, source)

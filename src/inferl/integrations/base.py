@@ -36,6 +36,8 @@ def named(name: str, interval: Interval) -> Iterator[tuple[str, Interval]]:
     >>> [each for each, _ in named("value", two)]
     ['value/0', 'value/1']
     """
+    if not isinstance(interval, Interval):
+        raise SettingError(f"a {type(interval).__name__} is no interval; give its interval, as result.interval")
     single = np.ndim(interval.estimate) == 0
     yield from ((name if single else f"{name}/{i}", one) for i, one in enumerate(interval))
 

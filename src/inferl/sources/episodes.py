@@ -19,7 +19,7 @@ from inferl.data.arrays import as_count
 from inferl.data.batches import copied, count, rows, stacked
 from inferl.errors import SettingError, ShapeError
 from inferl.policies import Policy
-from inferl.sources.steps import Step, check_action, import_gymnasium
+from inferl.sources.steps import Step, answer, as_reward, check_action, import_gymnasium
 
 if TYPE_CHECKING:
     from gymnasium import Env
@@ -96,8 +96,11 @@ def _alike(envs: list[Env[Any, Any]], made: list[bool]) -> Copies:
     """Refuse an empty list, one environment twice, and environments of different spaces."""
     if not envs:
         raise SettingError("env is an empty list; give at least one environment")
-    if len({id(env) for env in envs}) < len(envs):
-        raise SettingError("the same environment stands in the list twice; make one for each place")
+    if len({id(env.unwrapped) for env in envs}) < len(envs):  # wrapped twice, it would still be one
+        raise SettingError(
+            "the same environment is there twice, and its episodes would disturb each other; make one for each: a "
+            "function must not return, or wrap, one that exists already"
+        )
     first = envs[0]
     for env in envs[1:]:
         if (env.observation_space, env.action_space) != (first.observation_space, first.action_space):
@@ -124,7 +127,7 @@ class _Copy:
         """Reset for an episode, with its own seeds."""
         sequence = np.random.SeedSequence((seed, episode))
         # 31 bits: some environments hand their seed on to a C int.
-        observation, _ = self.env.reset(seed=int(sequence.generate_state(1)[0]) >> 1)
+        observation, _ = answer("reset", self.env.reset(seed=int(sequence.generate_state(1)[0]) >> 1), 2)
         self.generator = np.random.default_rng(sequence.spawn(1)[0])
         self.episode, self.open, self.first, self.path = episode, True, True, 0
         self.see(observation)
@@ -175,7 +178,7 @@ class EpisodePlay:
     def _act(self, playing: list[_Copy]) -> list[Any]:
         uniforms = np.array([copy.generator.random() for copy in playing])
         if len(playing) == 1:
-            actions = [self.policy(playing[0].observation, float(uniforms[0]))]
+            actions = [self.policy(copied(playing[0].observation), float(uniforms[0]))]
         else:
             chosen = self.policy.batch(stacked([copy.observation for copy in playing]), uniforms)
             if count(chosen) != len(playing):
@@ -183,17 +186,18 @@ class EpisodePlay:
             actions = [rows(chosen, i) for i in range(len(playing))]
         for action in actions:
             check_action(action, self.copies[0].action_space)
-        return actions
+        return [copied(action) for action in actions]  # an environment may write into it, as by `action *= 2`
 
     def _step(self, copy: _Copy, action: Any) -> None:
         before = copy.observation
-        observation, reward, terminated, truncated, _ = copy.env.step(action)
-        copy.see(observation, float(reward))
+        observation, given, terminated, truncated, _ = answer("step", copy.env.step(action), 5)
+        reward = as_reward(given)
+        copy.see(observation, reward)
         first, last = copy.first, bool(terminated or truncated)
         copy.first, copy.open = False, not last
         seen = (before, copy.observation) if self.blank is None else (self.blank, self.blank)
         copy.steps.append(
-            Step(seen[0], action, float(reward), seen[1], bool(terminated), last, first, copy.episode, 0, copy.path)
+            Step(seen[0], action, reward, seen[1], bool(terminated), last, first, copy.episode, 0, copy.path)
         )
         self._waiting += 1
         if not copy.open:

@@ -304,8 +304,8 @@ def rollout(
 
     A vector environment is stepped as it is. Each of its sub-environments is a stream. Sub-environment i has the seed
     ``seed + i``, as in Gymnasium, for all its episodes. So the seeds of independent runs of n sub-environments must lie
-    n apart. Without features, episodes are handed out whole, the first of every sub-environment before the second of
-    any, so that short ones are not favoured.
+    n apart. Without features, or if `episodes` is given, episodes are handed out whole, the first of every
+    sub-environment before the second of any, so that short ones are not favoured.
 
     Parameters
     ----------
@@ -334,7 +334,8 @@ def rollout(
         Number of episodes after which iterating ends. Default: it never does.
     num_envs
         Number of copies that are played side by side. Default: 8 if they can be made; an environment is played as it
-        is.
+        is. Copies of an environment are made from its ``spec``: what was changed in it afterwards is not in them. A
+        policy that remembers earlier observations needs ``num_envs=1``.
 
     Examples
     --------
@@ -385,7 +386,7 @@ def rollout(
         # from the same numbers.
         children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(env.num_envs)]
         vector = VectorPlay(env, acting, seed, list(map(np.random.default_rng, children)))
-        play = WholePlay(vector) if features is None else vector
+        play = vector if episodes is None and features is not None else WholePlay(vector)
         copies, world = Copies([], []), env
     else:
         copies = copies_of(env, num_envs)

@@ -18,6 +18,8 @@ from inferl.sources.starts import Starts
 
 __all__ = [
     "Step",
+    "answer",
+    "as_reward",
     "check_action",
     "check_discount",
     "check_space",
@@ -97,6 +99,41 @@ def limit_ends(time_limit: str | None, discount: float) -> bool:
     if time_limit not in (None, "ends", "cut"):
         raise SettingError(f"time_limit is {time_limit!r}; choose 'ends' (it is part of the task) or 'cut'")
     return discount == 1 if time_limit is None else time_limit == "ends"
+
+
+def answer(method: str, result: Any, number: int) -> tuple[Any, ...]:
+    """Refuse what an environment of another interface than Gymnasium's returns, such as Gym's old one.
+
+    >>> answer("step", (0, 1.0, False, {}), 5)
+    Traceback (most recent call last):
+        ...
+    inferl.errors.DataError: `step` of the environment returned 4 values, not 5; return (observation, reward,
+    terminated, truncated, info), as Gymnasium's environments do
+    """
+    found = len(result) if isinstance(result, tuple) else 1
+    if found != number:
+        values = {2: "(observation, info)", 5: "(observation, reward, terminated, truncated, info)"}[number]
+        raise DataError(
+            f"`{method}` of the environment returned {found} values, not {number}; return {values}, as Gymnasium's "
+            "environments do"
+        )
+    return tuple(result)
+
+
+def as_reward(reward: Any) -> float:
+    """Return a reward as a float; refuse what is no number.
+
+    >>> as_reward(np.array([1.0]))
+    Traceback (most recent call last):
+        ...
+    inferl.errors.DataError: the reward is a ndarray; an environment must return a single number, as float(reward)
+    """
+    try:
+        return float(reward)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the reward is {short(reward)}; an environment must return a single number, as float(reward)"
+        ) from None
 
 
 def check_action(action: Any, space: Any) -> None:
