@@ -103,11 +103,32 @@ def test_where_nothing_is_random_it_says_so_and_stops() -> None:
     result = inferl.evaluate_policy(cliff, lambda _: 0, until_width=1.0)
     assert result.exact
     assert result.episodes < 200
-    assert str(result).startswith("CliffWalking-v1: mean return -5, exact: all ")
+    assert str(result).startswith("CliffWalking-v1: mean return -5, exact if nothing is random: all ")
     assert "note" not in str(result)
     early = inferl.evaluate_policy(pole(5), lambda _: 0)  # starts vary, returns do not
     assert not early.exact
     assert "note: length: nothing has varied so far" in str(early)
+
+
+def test_equal_episodes_do_not_prove_that_nothing_is_random() -> None:
+    class Prize(gymnasium.Env[Any, Any]):
+        """Pays in one episode of a hundred."""
+
+        observation_space = action_space = gymnasium.spaces.Discrete(1)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            return 0, 100.0 * (self.np_random.random() < 0.01), True, False, {}
+
+    results = [inferl.evaluate_policy(Prize, lambda _: 0, seed=seed) for seed in range(20)]
+    missed = [result for result in results if 1.0 not in result.interval and not result.interval.notes]
+    assert missed  # with a probability of 0.37 each
+    for result in missed:
+        assert "0, exact if nothing is random: all 100 episodes" in str(result)
+        assert "if something is, what happens in up to 3.0% of the episodes" in result.checks[-1].message
 
 
 @pytest.mark.parametrize("features", [None, inferl.features.OneHot(1)], ids=["returns", "features"])

@@ -67,6 +67,14 @@ def test_a_step_is_a_number_of_steps(tmp_path: Path, step: object) -> None:
         CSVLogger(tmp_path / "a.csv").log(ONE, step)  # type: ignore[arg-type]
 
 
+def test_a_row_that_was_cut_off_does_not_spoil_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    CSVLogger(path).log(ONE, 1)
+    path.write_text(path.read_text()[:-9])
+    CSVLogger(path).log(ONE, 2)
+    assert path.read_text().splitlines()[-1].startswith("2,value,437.0")
+
+
 def test_a_result_is_no_interval(tmp_path: Path) -> None:
     for logger in (CSVLogger(tmp_path / "a.csv"), PrometheusLogger(tmp_path / "a.prom")):
         with pytest.raises(SettingError, match=r"a dict is no interval; give its interval, as result.interval"):

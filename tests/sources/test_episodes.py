@@ -182,7 +182,7 @@ def test_where_nothing_is_random_the_value_is_exact() -> None:
     report = evaluator.report()
     assert (report.interval.estimate, report.interval.width, report.interval.notes) == (-5.0, 0.0, ())
     (said,) = [check.message for check in report.checks if check.name == "randomness"]
-    assert said.startswith("all 20 episodes were the same, step for step, so the value is exact")
+    assert said.startswith("all 20 episodes were the same, step for step, so the value is exact if nothing is random")
     assert "what happens in up to 13.9% of the episodes may have been missed" in said  # 0.861^20 = 0.05
 
 

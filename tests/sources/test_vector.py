@@ -244,8 +244,15 @@ class Silent(SyncVectorEnv[Any, Any]):
         return *result, infos
 
 
-def test_a_last_observation_that_is_missing_is_an_error() -> None:
-    envs = Silent([lake], autoreset_mode=AutoresetMode.SAME_STEP)
+@pytest.mark.parametrize(
+    "envs",
+    [
+        Silent([lake], autoreset_mode=AutoresetMode.SAME_STEP),
+        gymnasium.wrappers.vector.DictInfoToList(SyncVectorEnv([lake], autoreset_mode=AutoresetMode.SAME_STEP)),
+    ],
+    ids=["left out", "a list"],
+)
+def test_a_last_observation_that_is_missing_is_an_error(envs: Any) -> None:
     with pytest.raises(DataError, match=r"sub-environment 0 .* info\['final_obs'\]"):
         list(rollout(envs, UNIFORM, inferl.features.OneHot(16), 0.9).take(steps=50))
 

@@ -74,7 +74,7 @@ class Result:
 
     @property
     def exact(self) -> bool:
-        """Whether all episodes were the same, step for step: nothing seems to be random."""
+        """Whether all episodes were the same, step for step: nothing seems to be random, or it is too rare."""
         return any(check.name == "randomness" and not check.failed for check in self.checks)
 
     def save(self, path: Any) -> None:
@@ -110,7 +110,8 @@ class Result:
         """Return what was estimated, the numbers, and what they rest on."""
         now = self.interval
         if self.exact:
-            numbers, scope = f"{now.estimate:.10g}", f"exact: all {self.episodes:,} episodes were the same"
+            numbers = f"{now.estimate:.10g}"
+            scope = f"exact if nothing is random: all {self.episodes:,} episodes were the same"
         else:
             kind = f" {now.kind}" if now.kind in UNIFORM else ""
             numbers = brief(now.estimate, now.lower, now.upper)

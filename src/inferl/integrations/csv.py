@@ -44,6 +44,10 @@ class CSVLogger:
                 found = file.readline(1000).strip()
             if found != header:
                 raise SettingError(f"{self.path} has other columns than a log of intervals; give another path")
+            with self.path.open("rb+") as file:
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # the process before was stopped within a row
+                    file.write(b"\n")
         else:
             self.path.write_text(f"{header}\n", encoding="utf-8")
 

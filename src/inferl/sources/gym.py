@@ -194,8 +194,14 @@ class Rollout:
         taken = self._taken
         if not taken.alike or taken.episodes < FEWEST_BLOCKS:
             return ()
-        message = f"all {taken.episodes:,} episodes were the same, step for step, so the value is exact"
-        return (Check("randomness", "passed", f"{message}; {unseen(taken.episodes)}", float(taken.episodes)),)
+        message = (
+            f"all {taken.episodes:,} episodes were the same, step for step, so the value is exact if nothing is random"
+        )
+        return (
+            Check(
+                "randomness", "passed", f"{message}; if something is, {unseen(taken.episodes)}", float(taken.episodes)
+            ),
+        )
 
     def close(self) -> None:
         """Close the environments that the rollout has made."""

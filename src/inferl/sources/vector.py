@@ -178,9 +178,9 @@ class WholePlay:
         return steps
 
 
-def _final(info: dict[str, Any], i: int) -> Any:
+def _final(info: Any, i: int) -> Any:
     """Return the true last observation of sub-environment i, which has been reset in the same step."""
-    final = info.get("final_obs")
+    final = info.get("final_obs") if isinstance(info, dict) else None  # a wrapper may make a list of it
     observation = None if final is None else rows(final, i)
     if observation is None:
         raise DataError(
