@@ -178,6 +178,12 @@ def test_the_display_shows_the_interval(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
 
 
+def test_the_display_takes_a_name_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    named = type("[/b]", (gymnasium.Wrapper,), {"unwrapped": property(lambda self: self), "spec": None})
+    inferl.evaluate_policy(lambda: named(gymnasium.make("CartPole-v1")), lean, episodes=20, progress=True)
+    assert "[/b]: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

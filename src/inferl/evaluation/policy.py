@@ -168,7 +168,7 @@ def _display(
     if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):
         yield lambda interval, episodes: None
         return
-    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TimeRemainingColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)
 
