@@ -196,6 +196,19 @@ def test_what_is_asked_of_the_starts(log: Path) -> None:
     assert "monte-carlo" in text
 
 
+def test_the_report_of_a_baseline_shows_what_is_wrong(tmp_path: Path) -> None:
+    cut = np.arange(300) % 3 == 0
+    frame = pa.table({
+        "episode": np.repeat(np.arange(300), 2), "x": np.ones(600), "reward": np.ones(600),
+        "truncated": np.stack([0 * cut, cut], axis=1).ravel(), "terminated": np.stack([0 * cut, ~cut], axis=1).ravel(),
+    })  # fmt: skip
+    parquet.write_table(frame, tmp_path / "log.parquet")
+    path, options = tmp_path / "log.parquet", ["--features", "x", "--discount", "0.9", "--estimator", "monte-carlo"]
+    assert "!! truncation: 100 of 300 episodes" in " ".join(evaluate(path, *options).stdout.split())
+    answer = last_line(evaluate(path, *options, "--json"))
+    assert [check["name"] for check in answer["checks"] if check["status"] == "failed"] == ["truncation"]
+
+
 def test_options_that_would_be_ignored_are_refused(log: Path) -> None:
     assert "pdis has no --kind" in evaluate(log, *SMALL, "--estimator", "pdis", "--kind", "anytime", code=2).stderr
     for more in (("--algorithm", "gtd2"), ("--target", "1")):

@@ -193,6 +193,19 @@ def test_an_unseen_category_is_a_bad_row_with_a_remedy(tmp_path: Path) -> None:
     assert joined(table(path, features="C(ward, levels=['morgue', 'er', 'icu'])")).features[0].tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("options", [{"state": "x"}, {"features": "C(x)"}, {"features": "C(x, levels=[1.0, 2, '3'])"}])
+def test_whole_numbers_with_decimals_are_the_same_categories(options: dict[str, Any], tmp_path: Path) -> None:
+    """A column of whole numbers with a missing value becomes 1.0, 2.0, ... in pandas, and so in its CSV."""
+    (tmp_path / "may.csv").write_text("x,reward,e\n1,0,1\n2,0,1\n3,0,1\n1,0,1\n")
+    (tmp_path / "june.csv").write_text("x,reward,e\n1.0,0,2.0\n2.0,0,2\n3.0,0,2.0\n1.0,0,2\n")
+    source = table([tmp_path / "may.csv", tmp_path / "june.csv"], episode="e", episodes_end=False, **options)
+    features = np.asarray(joined(source).features)
+    assert len(features) == 6
+    assert source.dimension == 3
+    np.testing.assert_array_equal(features[:3], features[3:])
+    np.testing.assert_array_equal(source.at(x=2), source.at(x="2.0"))
+
+
 def test_a_missing_category_is_a_bad_row() -> None:
     log = pa.table({"ward": ["er", None, "icu"], "reward": [0.0] * 3})
     for source in (table(log, features="ward"), table(log, state="ward")):

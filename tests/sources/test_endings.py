@@ -109,6 +109,21 @@ def test_dropped_rows_that_pay_more_often_than_others() -> None:
     assert check_of(opened(few)).status == "passed"  # type: ignore[union-attr]
 
 
+def test_episodes_of_which_nothing_is_left() -> None:
+    """Of episodes of one row, those that terminate count, and those that are cut do not."""
+    for cut, failed in ((0.3, True), (0.01, False)):
+        over = [number >= 1000 * cut for number in range(1000)]
+        flags = {"terminated": over, "truncated": [not end for end in over]}
+        frame = pa.table({"e": range(1000), "x": [1.0] * 1000, "reward": [1.0] * 1000} | flags)
+        source = opened(frame)
+        found = check_of(source)
+        assert found is not None
+        assert (found.name, found.failed) == ("dropped rewards", failed)
+        assert ("300 of 1,000 episodes have no other row" in found.message) == failed
+        assert source.resume(source.position).checks() == (found,)
+        assert check_of(opened(frame, time_limit="ends")) is None
+
+
 def test_one_chain_loses_its_last_row() -> None:
     found = check_of(table(log(1), features=["x"], discount=0.9))
     assert found is not None

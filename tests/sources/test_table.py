@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from logs import FORMATS, LOG, joined, same, write_parquet
+from pyarrow import csv
 
 from inferl import DoublyRobust, Evaluator, Transitions
 from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError, TargetError
@@ -500,3 +501,11 @@ def test_a_time_limit_ends_or_cuts() -> None:
         assert ends.rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
         assert ends.discounts.tolist() == [options["discount"], 0.0, options["discount"], 0.0]
         assert ends.truncated.tolist() == [False, True, False, False]
+
+
+def test_labels_may_be_dates(tmp_path: Path) -> None:
+    days = np.array(["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"], "datetime64[s]")
+    frame = pa.table({"day": days, "x": [1.0, 2.0, 3.0, 4.0], "reward": [1.0] * 4})
+    csv.write_csv(frame, tmp_path / "log.csv")
+    for source in (frame, tmp_path / "log.csv"):
+        assert len(joined(table(source, features="x", episode="day", episodes_end=False))) == 2

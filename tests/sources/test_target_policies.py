@@ -320,3 +320,11 @@ def test_a_function_is_asked_about_sound_rows_only() -> None:
         list(table(pa.table(data), **options))
     with pytest.raises(DataError, match=r"1 bad rows were skipped.*row 3, column 'action': null is no action"):
         list(table(pa.table(data), **options, skip_bad=1))
+
+
+def test_tables_with_whole_numbers_written_with_decimals(tmp_path: Path) -> None:
+    """A table in CSV says 1.0 where a log in Parquet holds the number."""
+    rows = [(float(state), action, LAW[state, action]) for state in range(len(LAW)) for action in range(2)]
+    pandas.DataFrame(rows, columns=["grade", "action", "probability"]).to_csv(tmp_path / "new.csv", index=False)
+    log = LOG.append_column("grade", pa.array(STATES.astype(float)))
+    np.testing.assert_array_equal(ratios(tmp_path / "new.csv", log), ratios(LAW))

@@ -25,7 +25,7 @@ from inferl.cli.building import (
 from inferl.cli.options import Reply, Settings
 from inferl.cli.pace import Pace, Task, Ticker
 from inferl.data.transitions import Transitions
-from inferl.diagnostics import Report
+from inferl.diagnostics import Check, Report
 from inferl.errors import InputError, SettingError
 from inferl.interval import check_level
 from inferl.methods.schedule import uninterrupted
@@ -193,4 +193,10 @@ def _answer_by_baseline(settings: Settings, source: Source, reply: Reply) -> Non
     else:
         interval = per_decision(source, level=level, weighted=name == "wpdis", time_limit=limit)
     facts = {"estimand": interval.estimand, "by": name} | source.describe()
-    give(Answer(Report(interval, (), facts)), reply)
+    give(Answer(Report(interval, tuple(map(_failed, interval.notes)), facts)), reply)
+
+
+def _failed(note: str) -> Check:
+    """Return the failed check that a note of an interval is about."""
+    name, _, message = note.partition(": ")
+    return Check(name, "failed", message)

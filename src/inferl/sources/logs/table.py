@@ -373,7 +373,7 @@ class Table:
         now = self._progress
         fit = () if now.propensities is None else (now.propensities.check(),)
         labels = now.endings.check_labels() if now.pairing.mixed else ()
-        return labels + now.endings.checks(now.pairing.dropped, now.kept, now.starts.number) + fit
+        return labels + now.endings.checks(now.pairing.dropped, now.kept, now.starts.number, now.pairing.lost) + fit
 
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""

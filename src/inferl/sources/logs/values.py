@@ -19,6 +19,7 @@ from inferl.data.arrays import Bools, Floats, Integers
 from inferl.errors import SettingError
 
 __all__ = [
+    "as_category",
     "categories",
     "column_of",
     "flags",
@@ -191,7 +192,7 @@ def flags(values: Any) -> tuple[Bools, Bools]:
 
 
 def labels(values: Any) -> tuple[Integers, Bools]:
-    """Turn labels into codes, equal where the labels are: a whole number is its own code, text is hashed.
+    """Turn labels into codes, equal where the labels are: a whole number is its own code, text and times are hashed.
 
     >>> import pyarrow as pa
     >>> labels(pa.array([7, None]))
@@ -200,9 +201,9 @@ def labels(values: Any) -> tuple[Integers, Bools]:
     >>> bool(codes[0] == codes[2] != codes[1]), int(codes[3])
     (True, 7)
     """
-    if kind_of(values) != "text":
+    if kind_of(values) not in ("text", "time"):
         return integers(values)
-    coded = values.dictionary_encode()
+    coded = (values.cast("string") if kind_of(values) == "time" else values).dictionary_encode()
     codes = np.array([_code(text) for text in coded.dictionary.to_pylist()], np.int64)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     place = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -221,7 +222,7 @@ def categories(values: Any) -> tuple[Integers, list[str]]:
     if kind_of(values) not in ("flag", "integer", "float", "text", "time", "null"):
         raise SettingError(f"a column of {values.type} cannot be a category")
     coded = (values.cast("string") if kind_of(values) == "time" else values).dictionary_encode()
-    texts = [_category(value) for value in coded.dictionary.to_pylist()]
+    texts = [as_category(value) for value in coded.dictionary.to_pylist()]
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number = {text: place for place, text in enumerate(distinct)}
     place = np.array([*(-1 if text is None else number[text] for text in texts), -1], np.int64)
@@ -289,11 +290,22 @@ def moments(values: Any) -> Floats:
     return np.array([_time(text) for text in values.to_pylist()], np.float64)
 
 
-def _category(value: Any) -> str | None:
+def as_category(value: Any) -> str | None:
+    """Return a value as the name of a category, the same in every format; None if it is missing.
+
+    >>> as_category(3.0), as_category("3.0"), as_category("True"), as_category("3.0.1")
+    ('3', '3', 'true', '3.0.1')
+    """
     if isinstance(value, float | Decimal):
         return None if value != value else str(int(value)) if value == value // 1 else str(value)
-    text = None if value is None else str(value)
+    text = None if value is None else _whole(str(value))
     return text.lower() if text is not None and text.lower() in ("true", "false") else text
+
+
+def _whole(text: str) -> str:
+    """Return a whole number without the decimals that CSV may give it: 3.0 is 3; other text as it is."""
+    head, _, decimals = text.partition(".")
+    return head if decimals and not decimals.strip("0") and head.removeprefix("-").isdecimal() else text
 
 
 def _float(text: str | None) -> float:
@@ -325,6 +337,7 @@ def _list(text: str | None) -> list[float] | None:
 def _code(text: str | None) -> int:
     if text is None:
         return 0
+    text = _whole(text)
     try:
         number = int(text)
         if str(number) == text and -(2**63) <= number < 2**63:

@@ -15,7 +15,7 @@ import numpy as np
 
 from inferl.data.arrays import Floats
 from inferl.data.invariants import COUNT, bounds, demand
-from inferl.diagnostics import Check
+from inferl.diagnostics import BEYOND, Check
 from inferl.sources.logs.columns import ENDED, Columns
 
 __all__ = ["NO_ROWS", "Endings", "RowCount"]
@@ -88,8 +88,8 @@ class Endings:
         )
         return (Check("labels", "failed", message, None, "name the column of the times or steps (order)"),)
 
-    def checks(self, dropped: RowCount, kept: RowCount, episodes: int) -> tuple[Check, ...]:
-        """Check whether rewards were lost with the last rows of episodes."""
+    def checks(self, dropped: RowCount, kept: RowCount, episodes: int, gone: int) -> tuple[Check, ...]:
+        """Check whether rewards were lost with the last rows of episodes; of `gone` episodes no row was left."""
         name = "dropped rewards"
         were = "rows have no next state and were" if dropped.rows != 1 else "row has no next state and was"
         lost = f"{dropped.rows:,} {were} dropped, {dropped.paid:,} of them with a reward"
@@ -110,6 +110,16 @@ class Endings:
                 'time_limit="ends"; if the data stop there, say so (episodes_end=False)'
             )
             return (Check(name, "failed", f"{lost} ({share})", float(dropped.paid), remedy),)
+        if gone >= FEWEST and gone > BEYOND * episodes:
+            problem = (
+                f"{lost}; {gone:,} of {episodes:,} episodes have no other row and are left out, which favours episodes "
+                "that terminate at once"
+            )
+            remedy = (
+                "say that episodes end at their last row (episodes_end), if they do; name the columns of the next "
+                "state (next_features), if the log has them; with idle_timeout, allow for longer pauses"
+            )
+            return (Check(name, "failed", problem, float(dropped.paid), remedy),)
         return (Check(name, "passed", lost, float(dropped.paid)),)
 
 

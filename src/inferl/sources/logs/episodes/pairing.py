@@ -46,10 +46,11 @@ class Pairing:
     clock: float = -np.inf  # the latest time, if episodes are mixed
     waiting: LogRows | None = None  # sorted by group
     dropped: RowCount = NO_ROWS  # rows without a next state: the last of an episode that does not terminate
+    lost: int = 0  # episodes of which no row is left, since the only one was dropped
 
     def verify(self) -> None:
         """Check a state that comes from a file: the rows that wait are sorted, and have streams that were given."""
-        bounds(self, {"idle": (0, np.inf), "clock": (-np.inf, np.inf)})
+        bounds(self, {"idle": (0, np.inf), "clock": (-np.inf, np.inf), "lost": (0, self.dropped.rows)})
         if self.waiting is None:
             return
         marks = self.waiting.marks
@@ -129,7 +130,9 @@ class Pairing:
             ready = alone | (linked & (known[after] | final))
             gives_up = ~linked & ~marks.terminated & ~marks.bad  # of the rows that are known: no next state
             last = alone | (linked & known[after] & gives_up[after])
-            self.dropped = self.dropped.plus(rows.rows.rewards[rows.index(np.flatnonzero((known | final) & gives_up))])
+            dropped = np.flatnonzero((known | final) & gives_up)
+            self.dropped = self.dropped.plus(rows.rows.rewards[rows.index(dropped)])
+            self.lost += int(np.count_nonzero(marks.begins[dropped]))
             settled_by = np.where(linked, known_by[after], known_by)
             done = known & (~linked | known[after])
         which = np.flatnonzero(ready)

@@ -16,6 +16,7 @@ from typing import Any
 
 from inferl.data.arrays import short
 from inferl.errors import SettingError
+from inferl.sources.logs.values import as_category
 
 __all__ = ["Factor", "Formula", "Term", "formula_of", "parse"]
 
@@ -235,7 +236,7 @@ class _Parser:
             level = self.kind("number") if sign else self.kind("text", "number", "name")
             if level is None:
                 raise self.wrong("a level in quotes")
-            found.append(sign + level.strip("'\""))
+            found.append(str(as_category(sign + level.strip("'\""))))
             if self.expect(",", "]") == "]":
                 break
         if len(set(found)) < len(found):
