@@ -89,3 +89,17 @@ def test_the_usual_options(frame: pa.Table) -> None:
     call("mean", "log.csv", "latency", "--by", "a session", "--quiet", "--write-config", "a.toml")
     text = call("mean", "log.csv", "latency", "--by", "a session", "--quiet").stdout
     assert call("mean", "--config", "a.toml").stdout == text
+
+
+def test_mixed_labels_need_their_times(frame: pa.Table) -> None:
+    """Without them, a label that is used again could not be noticed."""
+    mixed = frame.append_column("at", pa.array(np.arange(4000))).take(np.arange(4000).reshape(2, -1).T.ravel())
+    mixed = mixed.set_column(mixed.column_names.index("at"), "at", pa.array(np.arange(4000)))
+    arrow_csv.write_csv(mixed, "mixed.csv")
+    alone = interval("mixed.csv", "latency", "--by", "a session")
+    assert [note.partition(":")[0] for note in alone["notes"]] == ["labels"]
+    timed = interval("mixed.csv", "latency", "--by", "a session", "--order", "at")
+    assert timed["notes"] == []
+    assert timed["estimate"] == pytest.approx(alone["estimate"])
+    assert timed["estimate"] == pytest.approx(interval("log.csv", "latency", "--by", "a session")["estimate"])
+    assert "--order goes with --by" in call("mean", "mixed.csv", "latency", "--order", "at", code=2).stderr

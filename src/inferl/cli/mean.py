@@ -11,6 +11,7 @@ import typer
 from inferl.cli.config import Config, write_config
 from inferl.cli.evaluate import evaluate
 from inferl.cli.options import MOMENTARY, Checkpoint, Every, Level, Reply, Settings, SkipBad, expanded
+from inferl.errors import SettingError
 
 __all__ = ["mean"]
 
@@ -27,6 +28,13 @@ def mean(
         str | None,
         typer.Option(
             help="Column of labels, such as episode: the mean of the totals of all rows with one label.",
+            metavar="COLUMN",
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="With --by: column of times, if the rows of several labels are mixed; it shows labels used again.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -55,6 +63,8 @@ def mean(
     """
     if config.write_config is not None:
         return write_config(ctx, config.write_config)
+    if order is not None and by is None:
+        raise SettingError("--order goes with --by; without it, rows are taken as they come")
 
     from inferl.cli.building import absolute, stored
     from inferl.cli.following import evaluate_source
@@ -67,7 +77,7 @@ def mean(
     if by is None:
         said |= {"next_features": column, "estimator": "average"}
     else:
-        said |= {"episode": by, "episodes_end": True, "discount": 1.0}
+        said |= {"episode": by, "episodes_end": True, "discount": 1.0, "order": order or "none", "gaps": True}
     settings = {f.name: said.get(f.name, plain[f.name].default) for f in fields(Settings)}
     settings |= {"level": level, "kind": kind, "checkpoint": checkpoint, "every": every}
     options = {name: of.default for name, of in plain.items() if name not in ("ctx", "file")} | settings | said
