@@ -365,8 +365,8 @@ def _theirs(path: Path, one: Input) -> Read:
 
 def _same(ours: Read, theirs: Read) -> bool:
     """Whether both have the same rows; those of mixed episodes come in the order in which they are complete."""
-    if ours["n"] != theirs["n"]:
-        return False
+    if not ours["n"] or ours["n"] != theirs["n"]:
+        return bool(ours["n"] == theirs["n"])
     mine, other = _rows(ours), _rows(theirs)
     return np.array_equal(mine, other) or (ours["mixed"] and np.array_equal(_sorted(mine), _sorted(other)))
 
