@@ -75,7 +75,8 @@ def _results(function: Callable[[Any], Result], missing: Sequence[Any], processe
         for job in missing:
             yield job, json.loads(json.dumps(function(job)))
         return
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the children: repeats are what is spread over the cores
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # of the children: repeats are spread over the cores
+        os.environ.setdefault(name, "1")
     # Fresh processes: a forked one inherits threads' locks.
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=fresh, initializer=_leave_with_parent) as pool:

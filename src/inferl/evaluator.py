@@ -101,7 +101,8 @@ class Evaluator:
     method
         Turns increments into intervals: `LeastSquares` (the default) or `OnlineBootstrap`.
     threads
-        Number of threads that share the replicas of a bootstrap; results do not depend on it.
+        Number of threads that share the work; results do not depend on it. Default: the cores that are there, or
+        ``OMP_NUM_THREADS`` if that is smaller.
     backend
         Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, or a `Backend` of your own. Files record neither
         backend nor threads.
@@ -123,14 +124,19 @@ class Evaluator:
     """
 
     def __init__(
-        self, algorithm: Algorithm, method: Method | None = None, threads: int = 1, backend: str | Backend = "auto"
+        self,
+        algorithm: Algorithm,
+        method: Method | None = None,
+        threads: int | None = None,
+        backend: str | Backend = "auto",
     ) -> None:
         if not isinstance(algorithm, Algorithm):
             raise SettingError(f"algorithm is {short(algorithm)}; give one with its settings, such as TD(4)")
         if not isinstance(method, Method | None):
             raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads), threads)
+        owned = _checked_backend(backend, threads)
+        self._schedule = Schedule(algorithm, chosen, owned, engine.cores() if threads is None else threads)
         self._state = self._schedule.start()
         self._run = self._schedule.run
         self._observed = Observations(algorithm.n_features, self._run)
@@ -499,7 +505,7 @@ class Evaluator:
         cls,
         path: str | os.PathLike[str],
         algorithm: Algorithm | None = None,
-        threads: int = 1,
+        threads: int | None = None,
         backend: str | Backend = "auto",
     ) -> Evaluator:
         """Read an evaluator back.
@@ -523,7 +529,7 @@ class Evaluator:
         saved: SavedEvaluator,
         path: str | os.PathLike[str],
         algorithm: Algorithm | None = None,
-        threads: int = 1,
+        threads: int | None = None,
         backend: str | Backend = "auto",
     ) -> Evaluator:
         """Build an evaluator from the content of the file at `path`."""
@@ -550,12 +556,12 @@ class Evaluator:
         return evaluator
 
 
-def _checked_backend(backend: str | Backend, threads: int) -> Backend:
+def _checked_backend(backend: str | Backend, threads: int | None) -> Backend:
     """Return the backend itself, or the one of this name; validate both arguments."""
     owned = engine.backend_named(backend) if isinstance(backend, str) else backend
     if not isinstance(owned, Backend):
         raise SettingError(f"backend is {short(owned)}; give a name, such as 'auto', or a Backend")
-    if not is_integer(threads) or threads < 1:
+    if threads is not None and (not is_integer(threads) or threads < 1):
         raise SettingError(f"threads is {short(threads)}; give 1 or more")
     return owned
 

@@ -280,13 +280,13 @@ class Run:
         write_checkpoint(path, self.saved())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], threads: int = 1) -> Run:
+    def load(cls, path: str | os.PathLike[str], threads: int | None = None) -> Run:
         """Read a run from its file; `threads` as for `Evaluator.load`."""
         saved: SavedRun = read_checkpoint(path, (*storable(), SavedEvaluator, *_STORED), SavedRun)
         return cls.restored(saved, path, threads)
 
     @classmethod
-    def restored(cls, saved: SavedRun, path: str | os.PathLike[str], threads: int = 1) -> Run:
+    def restored(cls, saved: SavedRun, path: str | os.PathLike[str], threads: int | None = None) -> Run:
         """Build a run from the content of the file at `path`."""
         evaluator = Evaluator.restored(saved.evaluator, path, threads=threads)
         return cls(evaluator, **{name: getattr(saved, name) for name in _KEPT})

@@ -80,6 +80,12 @@ struct Kernel {
     void (*dense)(const State &, const Schedule &, const DenseTerms &, std::size_t begin, std::size_t end);
     void (*walk_dense)(const Walk &, const DenseTerms &);
     void (*walk_sparse)(const Walk &, const SparseTerms &);
+    int tile_rows, tile_columns;
+    void (*product_tile)(const double *u, const double *v, std::size_t rows, double *out);
+    void (*evaluate)(const DenseTerms &, const double *theta, std::size_t p, std::size_t begin, std::size_t end,
+                     double *out);
+    void (*largest_of)(const double *x, std::size_t rows, std::size_t p, std::size_t begin, std::size_t end,
+                       double *most);
 };
 
 extern const Kernel generic_kernel;

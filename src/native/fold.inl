@@ -6,7 +6,8 @@
 // what the rows of a group owe to each other goes through their small Gram matrix, which all columns share.
 //
 // The including file defines INFERL_NAMESPACE, INFERL_NAME, INFERL_WIDTH (doubles in a vector), INFERL_VECTORS (vectors
-// in a group) and INFERL_STEPS (rows that are taken at a time).
+// in a group), INFERL_STEPS (rows that are taken at a time), and INFERL_TILE_ROWS and INFERL_TILE_VECTORS (the part of a
+// matrix product that fits into the registers).
 
 #include <algorithm>
 #include <cmath>
@@ -647,6 +648,7 @@ void fold_dense(const State &state, const Schedule &s, const DenseTerms &x, std:
 }
 
 #include "walk.inl"
+#include "sums.inl"
 
 }  // namespace INFERL_NAMESPACE
 
@@ -657,6 +659,11 @@ extern const Kernel INFERL_KERNEL = {INFERL_NAME,
                                      INFERL_NAMESPACE::fold_gradient,
                                      INFERL_NAMESPACE::fold_dense,
                                      INFERL_NAMESPACE::walk_dense,
-                                     INFERL_NAMESPACE::walk_sparse};
+                                     INFERL_NAMESPACE::walk_sparse,
+                                     INFERL_NAMESPACE::TILE_ROWS,
+                                     INFERL_NAMESPACE::TILE_COLUMNS,
+                                     INFERL_NAMESPACE::product_tile,
+                                     INFERL_NAMESPACE::evaluate,
+                                     INFERL_NAMESPACE::largest_of};
 
 }  // namespace inferl

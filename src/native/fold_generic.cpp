@@ -4,4 +4,6 @@
 #define INFERL_WIDTH 2
 #define INFERL_VECTORS 2
 #define INFERL_STEPS 4
+#define INFERL_TILE_ROWS 4
+#define INFERL_TILE_VECTORS 2
 #include "fold.inl"

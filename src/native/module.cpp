@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "fold.hpp"
+#include "workers.hpp"
 
 namespace nb = nanobind;
 using namespace inferl;
@@ -96,22 +96,25 @@ Call call_of(Rows iterate, Rows lag, Column step_size, Column mass, std::size_t 
             Schedule{step_size.data(), mass.data(), rows, tile, largest.data(), draws}, threads};
 }
 
+// Threads that are worth waking for so many operations.
+int worth(int threads, std::size_t operations) {
+    return static_cast<int>(std::min<std::size_t>(std::max(threads, 1), 1 + operations / 100'000));
+}
+
 // Share the groups of columns out to threads; each column belongs to one.
 template <class Form>
 void run(const Call &call, const Form &form,
          void (*fold)(const State &, const Schedule &, const Form &, std::size_t, std::size_t)) {
     nb::gil_scoped_release release;
     const std::size_t lanes = chosen->lanes, groups = (call.state.columns + lanes - 1) / lanes;
-    const std::size_t workers = std::max<std::size_t>(1, std::min<std::size_t>(std::max(call.threads, 1), groups));
+    const int threads = worth(call.threads, call.schedule.rows * call.state.columns * call.state.p);
+    const std::size_t workers = std::min<std::size_t>(threads, std::max<std::size_t>(groups, 1));
     auto part = [&](std::size_t worker) {
         const std::size_t begin = groups * worker / workers * lanes;
         const std::size_t end = std::min(groups * (worker + 1) / workers * lanes, call.state.columns);
         fold(call.state, call.schedule, form, begin, end);
     };
-    std::vector<std::thread> pool;
-    for (std::size_t worker = 1; worker < workers; ++worker) pool.emplace_back(part, worker);
-    part(0);
-    for (std::thread &thread : pool) thread.join();
+    Workers::share(workers, threads, part);
 }
 
 SparseTerms sparse_terms(Counts u_index, Reals u_value, Counts v_index, Reals v_value, Reals c, std::size_t rows,
@@ -186,35 +189,208 @@ void walk_sparse(Rows iterate, Rows lag, Counts rows, Labels lengths, Column ste
     chosen->walk_sparse(walk, terms);
 }
 
-// Block sums of length 1, 2, 4, ... along each stream; returns the row to go on with when a level is full.
-std::size_t pair_up(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own<bool, 2> is_open, Levels gathered,
-                    Numbers waiting, std::size_t row) {
-    const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
-    const std::size_t room = gathered.shape(1), streams = half.shape(0);
-    expect(scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels && half.shape(2) == p &&
-           is_open.shape(0) == streams && is_open.shape(1) == levels && waiting.size() == levels && room > 0 &&
-           all_below(waiting, room + 1) && all_below(slot, streams));
-    nb::gil_scoped_release release;
-    std::vector<double> sum(p);
-    for (; row < rows; ++row) {
-        for (std::size_t j = 0; j < levels; ++j)
-            if (waiting.data()[j] >= static_cast<std::int64_t>(room)) return row;
-        const std::size_t stream = slot.data()[row];
-        const double *g = scores.data() + row * p;
-        for (std::size_t j = 0; j < levels; ++j) {
-            std::copy_n(g, p, gathered.data() + (j * room + waiting.data()[j]++) * p);
-            double *waits = half.data() + (stream * levels + j) * p;
-            bool &open = is_open.data()[stream * levels + j];
-            open = !open;
-            if (open) {  // the first half of a block: wait for the second
-                std::copy_n(g, p, waits);
-                break;
+// A matrix to which u' v of several batches is added, one after the other; of a symmetric one, the lower triangle.
+struct Product {
+    struct Batch {
+        const double *u, *v;  // (rows, p) both
+    };
+    double *matrix;  // (p, p)
+    bool lower;
+    std::vector<Batch> batches;
+};
+
+// Add the products. Tiles of the matrices are shared out to threads, each with all its batches in order. Panels of the
+// rows are copied first, so that a tile reads memory from front to back.
+void multiply(const std::vector<Product> &products, std::size_t rows, std::size_t p, int threads) {
+    const Kernel &kernel = *chosen;
+    const std::size_t height = kernel.tile_rows, width = kernel.tile_columns;
+    const std::size_t tall = (p + height - 1) / height, wide = (p + width - 1) / width;  // panels
+    const std::size_t u_size = tall * height * rows, each = u_size + wide * width * rows;
+    std::vector<std::pair<const Product *, std::size_t>> packing;  // a product, and the number of its batch
+    std::vector<std::size_t> offset;
+    for (const Product &product : products) {
+        offset.push_back(packing.size() * each);
+        for (std::size_t b = 0; b < product.batches.size(); ++b) packing.emplace_back(&product, b);
+    }
+    if (packing.empty()) return;
+    static thread_local std::vector<double> space;
+    if (space.size() < packing.size() * each) space.resize(packing.size() * each);
+    double *const packed = space.data();
+    threads = worth(threads, packing.size() * rows * p * p);
+    const auto pack = [&](const double *from, std::size_t panel, std::size_t size, double *to) {
+        const std::size_t first = panel * size, there = std::min(size, p - first);
+        for (std::size_t t = 0; t < rows; ++t, to += size) {
+            std::copy_n(from + t * p + first, there, to);
+            std::fill(to + there, to + size, 0.0);
+        }
+    };
+    Workers::share(packing.size() * (tall + wide), threads, [&](std::size_t task) {
+        const std::size_t number = task / (tall + wide), panel = task % (tall + wide);
+        const Product::Batch &batch = packing[number].first->batches[packing[number].second];
+        double *to = packed + number * each;
+        if (panel < tall)
+            pack(batch.u, panel, height, to + panel * height * rows);
+        else
+            pack(batch.v, panel - tall, width, to + u_size + (panel - tall) * width * rows);
+    });
+    const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
+    Workers::share(products.size() * wide * blocks, threads, [&](std::size_t task) {
+        const Product &product = products[task / (wide * blocks)];
+        const std::size_t panel = task / blocks % wide, first = panel * width, there = std::min(width, p - first);
+        const std::size_t top = task % blocks * block, bottom = std::min(top + block, tall);
+        double tile[16 * 32];
+        for (std::size_t b = 0; b < product.batches.size(); ++b) {
+            const double *from = packed + offset[task / (wide * blocks)] + b * each;
+            for (std::size_t i = top; i < bottom; ++i) {
+                if (product.lower && (i + 1) * height <= first) continue;  // above the diagonal
+                kernel.product_tile(from + i * height * rows, from + u_size + panel * width * rows, rows, tile);
+                for (std::size_t k = 0; k < std::min(height, p - i * height); ++k) {
+                    const std::size_t row = i * height + k;
+                    const std::size_t end = !product.lower ? there : row < first ? 0 : std::min(there, row - first + 1);
+                    double *to = product.matrix + row * p + first;
+                    for (std::size_t j = 0; j < end; ++j) to[j] += tile[k * width + j];
+                }
             }
-            for (std::size_t i = 0; i < p; ++i) sum[i] = waits[i] + g[i];
-            g = sum.data();
+        }
+    });
+}
+
+// Add u' v to a matrix and u' c to a vector, in batches of as many rows as the buffers have; returns how many wait.
+std::size_t add_products(Rows matrix, Sums vector, Sums size, Rows u_buffer, Rows v_buffer, Sums c_buffer,
+                         std::size_t waiting, Given<double, nb::ndim<2>> u, Given<double, nb::ndim<2>> v, Column c,
+                         int threads) {
+    const std::size_t p = vector.size(), rows = u.shape(0), capacity = u_buffer.shape(0);
+    expect(matrix.shape(0) == p && matrix.shape(1) == p && size.size() == p && capacity > 0 && waiting < capacity &&
+           u_buffer.shape(1) == p && v_buffer.shape(0) == capacity && v_buffer.shape(1) == p &&
+           c_buffer.size() == capacity && u.shape(1) == p && v.shape(0) == rows && v.shape(1) == p && c.size() == rows);
+    nb::gil_scoped_release release;
+    const auto keep = [&](std::size_t begin, std::size_t end) {
+        std::copy(u.data() + begin * p, u.data() + end * p, u_buffer.data() + waiting * p);
+        std::copy(v.data() + begin * p, v.data() + end * p, v_buffer.data() + waiting * p);
+        std::copy(c.data() + begin, c.data() + end, c_buffer.data() + waiting);
+        waiting += end - begin;
+    };
+    Product product{matrix.data(), false, {}};
+    std::vector<const double *> constants;
+    std::size_t row = 0;
+    if (waiting > 0) {
+        row = std::min(rows, capacity - waiting);
+        keep(0, row);
+        if (waiting == capacity) {
+            product.batches.push_back({u_buffer.data(), v_buffer.data()});
+            constants.push_back(c_buffer.data());
+            waiting = 0;
         }
     }
-    return rows;
+    for (; row + capacity <= rows; row += capacity) {
+        product.batches.push_back({u.data() + row * p, v.data() + row * p});
+        constants.push_back(c.data() + row);
+    }
+    multiply({product}, capacity, p, threads);
+    std::vector<double> sum(p);
+    const std::size_t waited = constants.empty() || constants[0] != c_buffer.data() ? 0 : capacity;
+    for (std::size_t b = 0; b < constants.size(); ++b) {
+        std::fill(sum.begin(), sum.end(), 0.0);
+        for (std::size_t t = 0; t < capacity; ++t)
+            for (std::size_t i = 0; i < p; ++i) sum[i] += constants[b][t] * product.batches[b].u[t * p + i];
+        for (std::size_t i = 0; i < p; ++i) vector.data()[i] += sum[i];
+    }
+    chosen->largest_of(v.data(), rows, p, 0, p, size.data());
+    std::fill_n(u_buffer.data(), waited * p, 0.0);  // what does not wait is 0: the same state has the same bits
+    std::fill_n(v_buffer.data(), waited * p, 0.0);
+    std::fill_n(c_buffer.data(), waited, 0.0);
+    if (row < rows) keep(row, rows);
+    return waiting;
+}
+
+// Sums of blocks of 1, 2, 4, ... rows along each stream, and their moments; as many blocks as the buffer of a level
+// holds are added to its moments at once.
+void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own<bool, 2> is_open, Levels gathered,
+                Numbers waiting, Levels outer, Rows total, Numbers count, int threads) {
+    const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
+    const std::size_t capacity = gathered.shape(1), streams = half.shape(0);
+    expect(scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels && half.shape(2) == p &&
+           is_open.shape(0) == streams && is_open.shape(1) == levels && waiting.size() == levels && capacity > 0 &&
+           outer.shape(0) == levels && outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels &&
+           total.shape(1) == p && count.size() == levels && all_below(waiting, capacity) && all_below(slot, streams));
+    nb::gil_scoped_release release;
+    // How far up each row goes: it completes the blocks of the levels below that one.
+    std::vector<std::size_t> top(rows), filled(waiting.data(), waiting.data() + levels);
+    for (std::size_t t = 0; t < rows; ++t) {
+        bool *open = is_open.data() + slot.data()[t] * levels;
+        std::size_t j = 0;
+        for (; j < levels; ++j) {
+            ++filled[j];
+            open[j] = !open[j];
+            if (open[j]) break;  // the first half of a block: it waits for the second
+        }
+        top[t] = j;
+    }
+    // Levels that fill their buffers collect their blocks elsewhere.
+    std::vector<std::vector<double>> more(levels);
+    std::vector<double *> into(levels);
+    for (std::size_t j = 0; j < levels; ++j) {
+        double *buffer = gathered.data() + j * capacity * p;
+        into[j] = buffer;
+        if (filled[j] < capacity) continue;
+        more[j].resize(filled[j] * p);
+        std::copy_n(buffer, waiting.data()[j] * p, more[j].data());
+        into[j] = more[j].data();
+    }
+    const std::size_t parts = worth(threads, 4 * rows * p), width = std::max<std::size_t>((p + parts - 1) / parts, 16);
+    Workers::share((p + width - 1) / width, threads, [&](std::size_t task) {
+        const std::size_t begin = task * width, n = std::min(width, p - begin);
+        std::vector<std::size_t> place(waiting.data(), waiting.data() + levels);
+        std::vector<double> sum(n);
+        for (std::size_t t = 0; t < rows; ++t) {
+            const double *g = scores.data() + t * p + begin;
+            for (std::size_t j = 0; j <= top[t] && j < levels; ++j) {
+                std::copy_n(g, n, into[j] + place[j]++ * p + begin);
+                double *waits = half.data() + (slot.data()[t] * levels + j) * p + begin;
+                if (j == top[t]) {
+                    std::copy_n(g, n, waits);
+                    break;
+                }
+                for (std::size_t i = 0; i < n; ++i) sum[i] = waits[i] + g[i];
+                g = sum.data();
+            }
+        }
+    });
+    std::vector<Product> products;
+    for (std::size_t j = 0; j < levels; ++j) {
+        Product product{outer.data() + j * p * p, true, {}};
+        std::size_t row = 0;
+        for (; row + capacity <= filled[j]; row += capacity) {
+            const double *g = into[j] + row * p;
+            product.batches.push_back({g, g});
+            std::vector<double> sum(p);
+            for (std::size_t t = 0; t < capacity; ++t)
+                for (std::size_t i = 0; i < p; ++i) sum[i] += g[t * p + i];
+            for (std::size_t i = 0; i < p; ++i) total.data()[j * p + i] += sum[i];
+            count.data()[j] += static_cast<std::int64_t>(capacity);
+        }
+        if (row) {
+            double *buffer = gathered.data() + j * capacity * p;
+            std::fill_n(buffer, waiting.data()[j] * p, 0.0);  // what does not wait is 0: the same state, the same bits
+            std::copy_n(into[j] + row * p, (filled[j] - row) * p, buffer);
+            products.push_back(std::move(product));
+        }
+        waiting.data()[j] = static_cast<std::int64_t>(filled[j] - row);
+    }
+    multiply(products, capacity, p, threads);
+}
+
+// The increments at a parameter vector: sum of u (c - v . theta), minus the damping.
+void evaluate(Given<double, nb::ndim<3>> u, Given<double, nb::ndim<3>> v, Given<double, nb::ndim<2>> c, Column damping,
+              Column theta, Rows out, int threads) {
+    const std::size_t rows = u.shape(0), terms = u.shape(1), p = u.shape(2), size = 256;
+    expect(v.shape(0) == rows && v.shape(1) == terms && v.shape(2) == p && c.shape(0) == rows && c.shape(1) == terms &&
+           terms > 0 && damping.size() == p && theta.size() == p && out.shape(0) == rows && out.shape(1) == p);
+    nb::gil_scoped_release release;
+    const DenseTerms x{u.data(), v.data(), c.data(), damping.data(), terms};
+    Workers::share((rows + size - 1) / size, worth(threads, 4 * rows * terms * p), [&](std::size_t task) {
+        chosen->evaluate(x, theta.data(), p, task * size, std::min((task + 1) * size, rows), out.data());
+    });
 }
 
 // Short blocks of sparse scores, entry by entry; sums of the longest blocks go out as vectors.
@@ -378,7 +554,9 @@ NB_MODULE(_native, m) {
     define(m, "fold_dense", &fold_dense);
     define(m, "walk_dense", &walk_dense);
     define(m, "walk_sparse", &walk_sparse);
-    define(m, "pair_up", &pair_up);
+    define(m, "add_products", &add_products);
+    define(m, "add_blocks", &add_blocks);
+    define(m, "evaluate", &evaluate);
     define(m, "add_entries", &add_entries);
     define(m, "decaying_sum", &decaying_sum);
     define(m, "sum_episodes", &sum_episodes);

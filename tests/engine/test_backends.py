@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -219,25 +220,63 @@ def test_resamples_walk_alike(instruction_set: str, name: str) -> None:
     assert_close(*results)
 
 
-@pytest.mark.parametrize("p", [1, 5])
-def test_blocks_pair_up_alike(p: int) -> None:
+@pytest.mark.parametrize("cuts", [[], [1, 7, 20, 26, 150]])
+@pytest.mark.parametrize(("p", "threads"), [(1, 1), (5, 1), (23, 3), (70, 4)])
+def test_blocks_add_up_alike(p: int, threads: int, cuts: list[int]) -> None:
     rng = np.random.default_rng(0)
     scores, slot = rng.normal(size=(300, p)), rng.integers(3, size=300)
-    results = []
-    for pair_up in (native.pair_up, reference.pair_up):
+    results: list[list[Any]] = []
+    for add_blocks in (native.add_blocks, reference.add_blocks):
         half, is_open = np.zeros((3, 6, p)), np.zeros((3, 6), np.bool_)
         gathered, waiting = np.zeros((6, 20, p)), np.zeros(6, np.int64)
-        row, seen, stops = 0, [], []
-        while row < 300:
-            row = pair_up(scores, slot, half, is_open, gathered, waiting, row)
-            stops.append(row)
-            full = waiting == 20
-            seen.append(gathered[full].copy())
-            waiting[full] = 0
-        results.append((stops, np.concatenate(seen), half, is_open, gathered, waiting))
-    assert results[0][0] == results[1][0]
-    for ours, theirs in zip(results[0][1:], results[1][1:], strict=True):
+        moments = np.zeros((6, p, p)), np.zeros((6, p)), np.zeros(6, np.int64)
+        for begin, end in pairwise([0, *cuts, 300]):
+            add_blocks(scores[begin:end], slot[begin:end], half, is_open, gathered, waiting, *moments, threads)
+        there = [gathered[level, :number] for level, number in enumerate(waiting)]
+        results.append([half, is_open, waiting, moments[2], np.concatenate(there), *moments[:2]])
+    for ours, theirs in zip(results[0][:5], results[1][:5], strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(results[0][5:], results[1][5:], strict=True):
+        assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 7, 16, 17, 150]])
+@pytest.mark.parametrize(("p", "threads"), [(1, 1), (5, 1), (23, 3), (70, 4)])
+def test_products_add_up_alike(p: int, threads: int, cuts: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    u, v, c = rng.normal(size=(200, p)), rng.normal(size=(200, p)), rng.normal(size=200)
+    results: list[list[Any]] = []
+    for add_products in (native.add_products, reference.add_products):
+        sums, waiting = (np.ones((p, p)), np.ones(p), np.zeros(p)), 0
+        buffers = np.zeros((16, p)), np.zeros((16, p)), np.zeros(16)
+        for begin, end in pairwise([0, *cuts, 200]):
+            rows = u[begin:end], v[begin:end], c[begin:end]
+            waiting = add_products(*sums, buffers, waiting, *rows, threads)
+        results.append([*sums, *(buffer[:waiting] for buffer in buffers)])
+        assert waiting == 200 % 16
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs)
+    whole = np.concatenate([u, v, c[:, None]], axis=1)[:192]
+    assert_close(results[0][0], 1 + whole[:, :p].T @ whole[:, p : 2 * p])
+    np.testing.assert_array_equal(results[0][2], np.abs(v).max(axis=0))
+
+
+def test_threads_do_not_change_sums() -> None:
+    """Each part of a matrix belongs to one thread; large enough here that several are woken."""
+    rng = np.random.default_rng(0)
+    u, v, c = rng.normal(size=(700, 150)), rng.normal(size=(700, 150)), rng.normal(size=700)
+    found = []
+    for threads in (1, 2, 5):
+        sums = np.zeros((150, 150)), np.zeros(150), np.zeros(150)
+        native.add_products(*sums, (np.zeros((128, 150)), np.zeros((128, 150)), np.zeros(128)), 0, u, v, c, threads)
+        half, is_open = np.zeros((1, 6, 150)), np.zeros((1, 6), np.bool_)
+        gathered, waiting = np.zeros((6, 128, 150)), np.zeros(6, np.int64)
+        moments = np.zeros((6, 150, 150)), np.zeros((6, 150)), np.zeros(6, np.int64)
+        native.add_blocks(u, np.zeros(700, np.int64), half, is_open, gathered, waiting, *moments, threads)
+        found.append([*sums, *moments, half, gathered])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("n_short", [0, 1, 3])
@@ -385,7 +424,10 @@ def test_kernels_refuse_slots_that_are_not_there(kernel: Any, bad: int) -> None:
     with pytest.raises(ValueError, match=MISFIT):
         kernel.follow_episodes(one, one, one, slot, x["first"], last, open_, np.empty((4, 5)), 1e9, 0)
     with pytest.raises(ValueError, match=MISFIT):
-        kernel.pair_up(np.ones((20, 2)), slot, half, is_open, gathered, np.zeros(4, np.int64), 0)
+        kernel.add_blocks(
+            *(np.ones((20, 2)), slot, half, is_open, gathered, np.zeros(4, np.int64)),
+            *(np.zeros((4, 2, 2)), np.zeros((4, 2)), np.zeros(4, np.int64)),
+        )
     entries, kept = (np.zeros((20, 1), np.int64), np.ones((20, 1))), np.zeros((3, 2, 1))
     moments = np.zeros((1, 2, 2)), np.zeros((1, 2)), np.zeros(1, np.int64)
     with pytest.raises(ValueError, match=MISFIT):
@@ -399,16 +441,23 @@ def test_kernels_refuse_counts_out_of_range(kernel: Any, waiting: list[int]) -> 
     """What a forged file may hold: places before an array's begin, or behind its end. None may lead to a hang."""
     scores, slot = np.ones((4, 2)), np.zeros(4, np.int64)
     half, is_open, gathered = np.zeros((1, 3, 2)), np.zeros((1, 3), np.bool_), np.zeros((3, 8, 2))
+    moments = np.zeros((3, 2, 2)), np.zeros((3, 2)), np.zeros(3, np.int64)
     with pytest.raises(ValueError, match=MISFIT):
-        kernel.pair_up(scores, slot, half, is_open, gathered, np.array(waiting), 0)
+        kernel.add_blocks(scores, slot, half, is_open, gathered, np.array(waiting), *moments)
+    buffers = np.zeros((8, 2)), np.zeros((8, 2)), np.zeros(8)
+    with pytest.raises((ValueError, TypeError)):
+        kernel.add_products(
+            moments[0][0], np.zeros(2), np.zeros(2), buffers, max(waiting, key=abs), scores, scores, slot
+        )
 
 
 @BOTH
 def test_kernels_need_room(kernel: Any) -> None:
     scores, slot = np.ones((4, 2)), np.zeros(4, np.int64)
     half, is_open, waiting = np.zeros((1, 3, 2)), np.zeros((1, 3), np.bool_), np.zeros(3, np.int64)
+    moments = np.zeros((3, 2, 2)), np.zeros((3, 2)), np.zeros(3, np.int64)
     with pytest.raises(ValueError, match=MISFIT):
-        kernel.pair_up(scores, slot, half, is_open, np.zeros((3, 0, 2)), waiting, 0)
+        kernel.add_blocks(scores, slot, half, is_open, np.zeros((3, 0, 2)), waiting, *moments)
 
 
 @BOTH
@@ -454,7 +503,9 @@ def test_every_instruction_set_keeps_the_contract(instruction_set: str) -> None:
 SPOILED = {
     "fold": 3,
     "walk": 5,
-    "pair_up": 0,
+    "add_products": 5,
+    "add_blocks": 0,
+    "evaluate": 1,
     "add_entries": 1,
     "decaying_sum": 0,
     "sum_episodes": 1,

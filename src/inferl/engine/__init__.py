@@ -23,7 +23,7 @@ from inferl.engine.backend import Backend, Draws, Foldable
 from inferl.engine.blas import one_blas_thread
 from inferl.errors import SettingError
 
-__all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "names", "register", "using"]
+__all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "cores", "names", "register", "using"]
 
 LARGEST = 1e100  # bound of products of ratios, because 0 times infinity is NaN
 
@@ -91,6 +91,17 @@ def _automatic() -> Backend:
 def active() -> Backend:
     """Return the backend of the evaluator that is working; outside of evaluators, the automatic choice."""
     return _active.get() or backend_named("auto")
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use, or OMP_NUM_THREADS if that is set to a smaller number.
+
+    >>> cores() >= 1
+    True
+    """
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(there, int(wanted)) if wanted.isdigit() and int(wanted) else there
 
 
 @contextmanager

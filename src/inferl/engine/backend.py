@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
@@ -11,14 +11,16 @@ from inferl.data.increments import FieldIncrements, GradientIncrements, Incremen
 from inferl.engine.multipliers import Multipliers
 
 __all__ = [
+    "AddBlocks",
     "AddEntries",
+    "AddProducts",
     "Backend",
     "DecayingSum",
     "Draws",
+    "Evaluate",
     "Fold",
     "Foldable",
     "FollowEpisodes",
-    "PairUp",
     "SumEpisodes",
     "Walk",
     "all_below",
@@ -100,13 +102,39 @@ class Walk(Protocol):
         ...
 
 
-class PairUp(Protocol):
-    """Form block sums of length 1, 2, 4, ... along each stream, in place.
+class AddProducts(Protocol):
+    """Add u' v to `matrix` (p, p) and u' c to `vector` (p,), in place, in batches of as many rows as the buffers have.
 
-    Row t of `scores` (T, p), of the stream in slot `slot` [t], is a block of level 0. Every block is appended to
-    `gathered` (J, capacity, p) at its level; `waiting` (J,) counts them. Two consecutive blocks of a stream make a
-    block of the next level; the first of them is kept in `half` (S, J, p), flagged in `is_open` (S, J). The call starts
-    at `row`, stops before a row if a level is full, and returns the next row.
+    Rows are `u` and `v` (T, p) and `c` (T,). `buffers` are arrays (G, p), (G, p) and (G,) in which `waiting` rows,
+    fewer than G, wait for others; free rows are 0. A batch is a sum of its own, which is then added, so nothing depends
+    on how the rows were cut into calls. `size` (p,) becomes the largest |v| of each column. Returns the number of rows
+    that wait now.
+    """
+
+    def __call__(
+        self,
+        matrix: Floats,
+        vector: Floats,
+        size: Floats,
+        buffers: tuple[Floats, Floats, Floats],
+        waiting: int,
+        u: Floats,
+        v: Floats,
+        c: Floats,
+        threads: int = 1,
+    ) -> int:
+        """Add, and return the number of rows that wait."""
+        ...
+
+
+class AddBlocks(Protocol):
+    """Form block sums of length 1, 2, 4, ... along each stream, and add them to their moments, in place.
+
+    Row t of `scores` (T, p), of the stream in slot `slot` [t], is a block of level 0. Two consecutive blocks of a
+    stream make a block of the next level; the first of them is kept in `half` (S, J, p), flagged in `is_open` (S, J).
+    Every block is appended to `gathered` (J, G, p) at its level; `waiting` (J,) counts them, and is below G. When there
+    are G, their outer products (lower triangle) are added to `outer` (J, p, p), their sum to `total` (J, p), and G to
+    `count` (J,); free rows of `gathered` are 0.
     """
 
     def __call__(
@@ -117,9 +145,20 @@ class PairUp(Protocol):
         is_open: Bools,
         gathered: Floats,
         waiting: Integers,
-        row: int,
-    ) -> int:
-        """Pair up, and return the next row."""
+        outer: Floats,
+        total: Floats,
+        count: Integers,
+        threads: int = 1,
+    ) -> None:
+        """Add the blocks."""
+        ...
+
+
+class Evaluate(Protocol):
+    """Evaluate dense increments at `theta` (p,): sum over k of u_k (c_k - v_k . theta), minus the damping: (T, p)."""
+
+    def __call__(self, increments: Increments, theta: Floats, threads: int = 1) -> Floats:
+        """Evaluate."""
         ...
 
 
@@ -218,7 +257,7 @@ class FollowEpisodes(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """The arithmetic of an evaluator: seven functions on arrays that agree with the reference to 1e-12.
+    """The arithmetic of an evaluator: nine functions on arrays that agree with the reference to 1e-12.
 
     ``Backend.of("mine", module)`` makes one of a module with functions of these names. `inferl.testing.check_backend`
     compares it with the reference.
@@ -227,15 +266,16 @@ class Backend:
     name: str
     fold: Fold
     walk: Walk
-    pair_up: PairUp
+    add_products: AddProducts
+    add_blocks: AddBlocks
+    evaluate: Evaluate
     add_entries: AddEntries
     decaying_sum: DecayingSum
     sum_episodes: SumEpisodes
     follow_episodes: FollowEpisodes
-    threads: int = 1  # that share the replicas of a fold; results do not depend on it
+    threads: int = 1  # that share the work; results do not depend on it
 
     @classmethod
     def of(cls, name: str, module: ModuleType) -> Backend:
         """Collect the functions of a module."""
-        functions = ("fold", "walk", "pair_up", "add_entries", "decaying_sum", "sum_episodes", "follow_episodes")
-        return cls(name, *(getattr(module, function) for function in functions))
+        return cls(name, *(getattr(module, field.name) for field in fields(cls)[1:-1]))

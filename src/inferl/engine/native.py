@@ -15,12 +15,14 @@ from inferl.engine import reference
 from inferl.engine.backend import Draws, Foldable, all_below, expect
 
 __all__ = [
+    "add_blocks",
     "add_entries",
+    "add_products",
     "decaying_sum",
+    "evaluate",
     "fold",
     "follow_episodes",
     "instruction_set",
-    "pair_up",
     "sum_episodes",
     "walk",
 ]
@@ -105,17 +107,43 @@ def walk(
         _native.walk_dense(*call, _flat(dense(u)), _flat(dense(v)), c, _flat(damping))
 
 
-def pair_up(
+def add_products(
+    matrix: Floats,
+    vector: Floats,
+    size: Floats,
+    buffers: tuple[Floats, Floats, Floats],
+    waiting: int,
+    u: Floats,
+    v: Floats,
+    c: Floats,
+    threads: int = 1,
+) -> int:
+    """Add products of rows; see `backend.AddProducts`. Threads share the matrix."""
+    return _native.add_products(matrix, vector, size, *buffers, waiting, _flat(u), _flat(v), _flat(c), threads)
+
+
+def add_blocks(
     scores: Floats,
     slot: Integers,
     half: Floats,
     is_open: Bools,
     gathered: Floats,
     waiting: Integers,
-    row: int,
-) -> int:
-    """Form block sums of length 1, 2, 4, ... along each stream; see `backend.PairUp`."""
-    return _native.pair_up(_flat(scores), _whole(slot), half, is_open, gathered, waiting, row)
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    threads: int = 1,
+) -> None:
+    """Form block sums along each stream; see `backend.AddBlocks`. Threads share the parameters, then the matrices."""
+    rows = _flat(scores), _whole(slot)
+    _native.add_blocks(*rows, half, is_open, gathered, waiting, outer, total, count, threads)
+
+
+def evaluate(increments: Increments, theta: Floats, threads: int = 1) -> Floats:
+    """Evaluate increments at one parameter vector; see `backend.Evaluate`. Threads share the rows."""
+    u, v, out = _flat(dense(increments.u)), _flat(dense(increments.v)), np.empty((len(increments), len(theta)))
+    _native.evaluate(u, v, _flat(increments.c), _flat(increments.damping), _flat(theta), out, threads)
+    return out
 
 
 def add_entries(

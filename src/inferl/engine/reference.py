@@ -14,7 +14,17 @@ from inferl.data.streams import TILE
 from inferl.data.vectors import Sparse, dense
 from inferl.engine.backend import Draws, Foldable, all_below, expect
 
-__all__ = ["add_entries", "decaying_sum", "fold", "follow_episodes", "pair_up", "sum_episodes", "walk"]
+__all__ = [
+    "add_blocks",
+    "add_entries",
+    "add_products",
+    "decaying_sum",
+    "evaluate",
+    "fold",
+    "follow_episodes",
+    "sum_episodes",
+    "walk",
+]
 
 
 def fold(
@@ -119,36 +129,68 @@ def _entries(x: Sparse) -> list[list[list[tuple[int, float]]]]:
     ]
 
 
-def pair_up(
+def add_products(
+    matrix: Floats,
+    vector: Floats,
+    size: Floats,
+    buffers: tuple[Floats, Floats, Floats],
+    waiting: int,
+    u: Floats,
+    v: Floats,
+    c: Floats,
+    threads: int = 1,
+) -> int:
+    """Add products of rows; see `backend.AddProducts`."""
+    capacity = len(buffers[2])
+    expect(0 <= waiting < capacity and all(len(buffer) == capacity for buffer in buffers))
+    np.maximum(size, np.abs(v).max(axis=0, initial=0.0), out=size)
+    for t in range(len(u)):
+        for buffer, rows in zip(buffers, (u, v, c), strict=True):
+            buffer[waiting] = rows[t]
+        waiting = (waiting + 1) % capacity
+        if waiting == 0:
+            matrix += np.einsum("ti,tj->ij", buffers[0], buffers[1])
+            vector += np.einsum("ti,t->i", buffers[0], buffers[2])
+            for buffer in buffers:
+                buffer[:] = 0.0
+    return waiting
+
+
+def add_blocks(
     scores: Floats,
     slot: Integers,
     half: Floats,
     is_open: Bools,
     gathered: Floats,
     waiting: Integers,
-    row: int,
-) -> int:
-    """Form block sums of length 1, 2, 4, ... along each stream; see `backend.PairUp`."""
+    outer: Floats,
+    total: Floats,
+    count: Integers,
+    threads: int = 1,
+) -> None:
+    """Form block sums along each stream; see `backend.AddBlocks`."""
     n_levels, capacity = gathered.shape[:2]
-    expect(
-        capacity > 0
-        and all_below(waiting, capacity + 1)
-        and all_below(slot, len(half))
-        and half.shape[:2] == is_open.shape
-    )
-    for t in range(row, len(scores)):
-        if (waiting == capacity).any():
-            return t
-        g, s = scores[t], slot[t]
+    expect(capacity > 0 and all_below(waiting, capacity) and all_below(slot, len(half)))
+    expect(half.shape[:2] == is_open.shape and len(outer) == len(total) == len(count) == n_levels)
+    for g, s in zip(scores, slot.tolist(), strict=True):
         for level in range(n_levels):
             gathered[level, waiting[level]] = g
             waiting[level] += 1
+            if waiting[level] == capacity:
+                outer[level] += np.tril(np.einsum("gi,gj->ij", gathered[level], gathered[level]))
+                total[level] += gathered[level].sum(axis=0)
+                count[level] += capacity
+                gathered[level], waiting[level] = 0.0, 0
             is_open[s, level] ^= True
             if is_open[s, level]:  # the first half of a block; the second completes it
                 half[s, level] = g
                 break
             g = half[s, level] + g
-    return len(scores)
+
+
+def evaluate(increments: Increments, theta: Floats, threads: int = 1) -> Floats:
+    """Evaluate increments at one parameter vector; see `backend.Evaluate`."""
+    return increments.at(theta)
 
 
 def add_entries(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inferl import engine
 from inferl.algorithms import Algorithm
 from inferl.data.arrays import Floats, InPlace, Integers, alike, lengthened
 from inferl.data.increments import Increments
@@ -238,7 +239,7 @@ class LeastSquares(Method):
         state.mixing.add(seen.features(), clock)
         state.n += len(seen)
         if state.first_epoch is None:
-            _add(state.current, state.wholes, seen.scores(state.pilot), clock)
+            _add(state.current, state.wholes, _scores(seen, state.pilot), clock)
         else:
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
             state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
@@ -484,6 +485,14 @@ class LeastSquares(Method):
         wholes = None if state.wholes is None else Wholes.empty(state.coordinates.capacity)
         _add(blocks, wholes, scores, rows.clock)
         return blocks, wholes
+
+
+def _scores(increments: Increments, pilot: Floats) -> Vectors:
+    """Evaluate increments at the pilot; dense ones of the general form in the backend."""
+    if type(increments) is Increments and not isinstance(increments.u, Sparse):
+        use = engine.active()
+        return use.evaluate(increments, pilot, use.threads)
+    return increments.scores(pilot)
 
 
 def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from inferl import engine
 from inferl.data.arrays import GATHER, Floats, InPlace, Integers, lengthened, squared
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand, shapes
@@ -19,7 +20,7 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, dense
 from inferl.errors import SettingError
 
-__all__ = ["MOST_SOLVED", "Coordinates", "Factored", "Sums", "add_product", "too_large"]
+__all__ = ["MOST_SOLVED", "Coordinates", "Factored", "Sums", "too_large"]
 
 
 @dataclass(eq=False)
@@ -56,27 +57,16 @@ class Sums(InPlace):
             return
         if len(self.u) == 0:
             self.u, self.v, self.c = np.zeros((GATHER, p)), np.zeros((GATHER, p)), np.zeros(GATHER)
-        u, v = dense(u), dense(v)
-        self.size = np.maximum(self.size, np.maximum(v.max(axis=0), -v.min(axis=0)))
-        start = 0
-        while start < len(u):
-            taken = min(GATHER - self.waiting, len(u) - start)
-            rows, free = slice(start, start + taken), slice(self.waiting, self.waiting + taken)
-            self.u[free], self.v[free], self.c[free] = u[rows], v[rows], c[rows]
-            self.waiting += taken
-            start += taken
-            if self.waiting == GATHER:
-                self.matrix, self.vector = self.total()
-                self.waiting = 0
+        use, buffers = engine.active(), (self.u, self.v, self.c)
+        sums = self.matrix, self.vector, self.size
+        self.waiting = use.add_products(*sums, buffers, self.waiting, dense(u), dense(v), c, use.threads)
 
     def total(self) -> tuple[Floats, Floats]:
-        """Return A and b with the buffered rows added; if the buffer is full, A is changed in place."""
+        """Return A and b with the buffered rows added."""
         if self.waiting == 0:
             return self.matrix, self.vector
-        u, v = self.u[: self.waiting], self.v[: self.waiting]
-        matrix = self.matrix if self.waiting == GATHER else self.matrix.copy()
-        add_product(matrix, u, v)
-        return matrix, self.vector + self.c[: self.waiting] @ u
+        u, v, c = (buffer[: self.waiting] for buffer in (self.u, self.v, self.c))
+        return self.matrix + u.T @ v, self.vector + c @ u
 
     def widened(self, more: int) -> Sums:
         """Return sums with zeros for more parameters."""
@@ -96,14 +86,6 @@ class Sums(InPlace):
         products = u.value[..., :, None] * v.value[..., None, :]
         np.add.at(self.matrix.reshape(-1), entries.reshape(-1), products.reshape(-1))
         np.add.at(self.vector, u.index.reshape(-1), (u.value * c[..., None]).reshape(-1))
-
-
-def add_product(matrix: Floats, u: Floats, v: Floats) -> None:
-    """Add u' v to a matrix (p, p), in place."""
-    from scipy.linalg.blas import dgemm
-
-    # BLAS stores matrices by columns; it takes the transposes of our arrays without a copy.
-    dgemm(1.0, v.T, u.T, beta=1.0, c=matrix.T, trans_b=True, overwrite_c=True)
 
 
 RIDGE = 1e-10  # relative to the largest entry of a row, in scaled units

@@ -82,26 +82,19 @@ class Moments(InPlace):
         """Number of blocks of each level, including buffered ones."""
         return self.count + self.waiting
 
-    def flush(self, level: int) -> None:
-        """Add the buffered block sums of a level."""
-        from scipy.linalg.blas import dsyrk
-
-        g = self.gathered[level, : self.waiting[level]]
-        if len(g):
-            # BLAS is column-major: our lower triangle is its upper one.
-            dsyrk(1.0, g.T, beta=1.0, c=self.outer[level].T, lower=False, overwrite_c=True)
-            self.total[level] += g.sum(axis=0)
-            self.count[level] += len(g)
-            self.waiting[level] = 0
-
     def with_pending(self) -> Moments:
         """Return the same moments with the buffered block sums added, and no buffer."""
-        with_pending = self.copy()
-        for level in range(len(self.count)):
-            with_pending.flush(level)
+        from scipy.linalg.blas import dsyrk
+
+        new = self.copy()
+        for level in np.flatnonzero(self.waiting):
+            g = self.gathered[level, : self.waiting[level]]
+            # BLAS is column-major: our lower triangle is its upper one.
+            dsyrk(1.0, g.T, beta=1.0, c=new.outer[level].T, lower=False, overwrite_c=True)
+            new.total[level] += g.sum(axis=0)
         # A new array: a view would keep the whole buffer alive.
-        with_pending.gathered = np.zeros((len(self.count), 0, self.total.shape[1]))
-        return with_pending
+        gathered = np.zeros((len(self.count), 0, self.total.shape[1]))
+        return Moments(new.outer, new.total, self.blocks, gathered, np.zeros_like(self.waiting))
 
     def along(self, directions: Floats) -> tuple[Floats, Floats]:
         """Sums of squares of h . g and of h . g for each level and each direction h (k, p): (J, k) both."""
@@ -173,15 +166,11 @@ class Cascade(InPlace):
         return cls(Moments.empty(n_levels, p), np.zeros((0, n_levels, p)), np.zeros((0, n_levels), np.bool_))
 
     def add(self, scores: Floats, slot: Integers) -> None:
-        """Add scores (T, p) of the streams in `slot` (T,) and pair them up; full buffers are flushed."""
+        """Add scores (T, p) of the streams in `slot` (T,), and pair them up."""
         self._grow(int(slot.max(initial=-1)) + 1)
-        moments, row = self.moments, 0
-        while row < len(scores):
-            now = slice(row, row + GATHER)  # no more rows fit into the buffer of single steps, and each call checks all
-            buffers = self.half, self.open, moments.gathered, moments.waiting
-            row += engine.active().pair_up(scores[now], slot[now], *buffers, 0)
-            for level in np.flatnonzero(moments.waiting == GATHER):
-                moments.flush(int(level))
+        use, m = engine.active(), self.moments
+        blocks = scores, slot, self.half, self.open, m.gathered, m.waiting, m.outer, m.total, m.count
+        use.add_blocks(*blocks, use.threads)
 
     def next_epoch(self, n_levels: int) -> Cascade:
         """Start an epoch with new moments; halves of open blocks are dropped."""

@@ -13,7 +13,6 @@ from math import floor, log2
 
 import numpy as np
 
-from inferl import engine
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.increments import FieldIncrements
 from inferl.data.invariants import COUNT, FINITE, bounds, shapes
@@ -59,12 +58,17 @@ class ScoreBlocks:
         more = max(int(clock.slot.max()) + 1 - len(self.half), 0)
         half = np.concatenate([self.half, np.zeros((more, *self.half.shape[1:]))])
         is_open = np.concatenate([self.is_open, np.zeros((more, levels), np.bool_)])
-        gathered, waiting = np.zeros((levels, TILE, len(self.pilot))), np.zeros(levels, np.int64)
-        engine.active().pair_up(scores, clock.slot, half, is_open, gathered, waiting, 0)
         count, total, squares = self.count.copy(), self.total.copy(), self.squares.copy()
-        count[1] += waiting
-        total[1] += gathered.sum(axis=1)
-        squares[1] += (gathered**2).sum(axis=1)
+        for g, s in zip(scores, clock.slot.tolist(), strict=True):
+            for level in range(levels):
+                count[1, level] += 1
+                total[1, level] += g
+                squares[1, level] += g**2
+                is_open[s, level] ^= True
+                if is_open[s, level]:  # the first half of a block; the second completes it
+                    half[s, level] = g
+                    break
+                g = half[s, level] + g
         return replace(self, count=count, total=total, squares=squares, half=half, is_open=is_open)
 
     def next_epoch(self, pilot: Floats) -> ScoreBlocks:
