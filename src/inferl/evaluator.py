@@ -138,7 +138,7 @@ class Evaluator:
         owned = _checked_backend(backend, threads)
         self._schedule = Schedule(algorithm, chosen, owned, engine.cores() if threads is None else threads)
         self._state = self._schedule.start()
-        self._run = self._schedule.run
+        self._run = replace(self._schedule, threads=1).run  # steps that are observed before they are processed
         self._observed = Observations(algorithm.n_features, self._run)
 
     @property

@@ -199,6 +199,8 @@ struct Product {
     std::vector<Batch> batches;
 };
 
+constexpr std::size_t AT_ONCE = 262'144;  // numbers that are read again before others take their place in the caches
+
 // Add the products. Tiles of the matrices are shared out to threads, each with all its batches in order. Panels of the
 // rows are copied first, so that a tile reads memory from front to back.
 void multiply(const std::vector<Product> &products, std::size_t rows, std::size_t p, int threads) {
@@ -206,17 +208,11 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
     const std::size_t height = kernel.tile_rows, width = kernel.tile_columns;
     const std::size_t tall = (p + height - 1) / height, wide = (p + width - 1) / width;  // panels
     const std::size_t u_size = tall * height * rows, each = u_size + wide * width * rows;
-    std::vector<std::pair<const Product *, std::size_t>> packing;  // a product, and the number of its batch
-    std::vector<std::size_t> offset;
-    for (const Product &product : products) {
-        offset.push_back(packing.size() * each);
-        for (std::size_t b = 0; b < product.batches.size(); ++b) packing.emplace_back(&product, b);
-    }
-    if (packing.empty()) return;
+    const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
+    const std::size_t group = std::max<std::size_t>(AT_ONCE / (rows * p), 1);  // batches
     static thread_local std::vector<double> space;
-    if (space.size() < packing.size() * each) space.resize(packing.size() * each);
+    if (space.size() < group * each) space.resize(group * each);
     double *const packed = space.data();
-    threads = worth(threads, packing.size() * rows * p * p);
     const auto pack = [&](const double *from, std::size_t panel, std::size_t size, double *to) {
         const std::size_t first = panel * size, there = std::min(size, p - first);
         for (std::size_t t = 0; t < rows; ++t, to += size) {
@@ -224,35 +220,38 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
             std::fill(to + there, to + size, 0.0);
         }
     };
-    Workers::share(packing.size() * (tall + wide), threads, [&](std::size_t task) {
-        const std::size_t number = task / (tall + wide), panel = task % (tall + wide);
-        const Product::Batch &batch = packing[number].first->batches[packing[number].second];
-        double *to = packed + number * each;
-        if (panel < tall)
-            pack(batch.u, panel, height, to + panel * height * rows);
-        else
-            pack(batch.v, panel - tall, width, to + u_size + (panel - tall) * width * rows);
-    });
-    const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
-    Workers::share(products.size() * wide * blocks, threads, [&](std::size_t task) {
-        const Product &product = products[task / (wide * blocks)];
-        const std::size_t panel = task / blocks % wide, first = panel * width, there = std::min(width, p - first);
-        const std::size_t top = task % blocks * block, bottom = std::min(top + block, tall);
-        double tile[16 * 32];
-        for (std::size_t b = 0; b < product.batches.size(); ++b) {
-            const double *from = packed + offset[task / (wide * blocks)] + b * each;
-            for (std::size_t i = top; i < bottom; ++i) {
-                if (product.lower && (i + 1) * height <= first) continue;  // above the diagonal
-                kernel.product_tile(from + i * height * rows, from + u_size + panel * width * rows, rows, tile);
-                for (std::size_t k = 0; k < std::min(height, p - i * height); ++k) {
-                    const std::size_t row = i * height + k;
-                    const std::size_t end = !product.lower ? there : row < first ? 0 : std::min(there, row - first + 1);
-                    double *to = product.matrix + row * p + first;
-                    for (std::size_t j = 0; j < end; ++j) to[j] += tile[k * width + j];
+    const auto add = [&](const Product &product, std::size_t begin, std::size_t end) {
+        const int useful = worth(threads, (end - begin) * rows * p * p);
+        Workers::share((end - begin) * (tall + wide), useful, [&](std::size_t task) {
+            const std::size_t b = task / (tall + wide), panel = task % (tall + wide);
+            const Product::Batch &batch = product.batches[begin + b];
+            if (panel < tall)
+                pack(batch.u, panel, height, packed + b * each + panel * height * rows);
+            else
+                pack(batch.v, panel - tall, width, packed + b * each + u_size + (panel - tall) * width * rows);
+        });
+        Workers::share(wide * blocks, useful, [&](std::size_t task) {
+            const std::size_t panel = task / blocks, first = panel * width, there = std::min(width, p - first);
+            const std::size_t top = task % blocks * block, bottom = std::min(top + block, tall);
+            double tile[16 * 32];
+            for (std::size_t b = 0; b < end - begin; ++b) {
+                const double *from = packed + b * each;
+                for (std::size_t i = top; i < bottom; ++i) {
+                    if (product.lower && (i + 1) * height <= first) continue;  // above the diagonal
+                    kernel.product_tile(from + i * height * rows, from + u_size + panel * width * rows, rows, tile);
+                    for (std::size_t k = 0; k < std::min(height, p - i * height); ++k) {
+                        const std::size_t row = i * height + k, below = row < first ? 0 : row - first + 1;
+                        const std::size_t stop = product.lower ? std::min(there, below) : there;
+                        double *to = product.matrix + row * p + first;
+                        for (std::size_t j = 0; j < stop; ++j) to[j] += tile[k * width + j];
+                    }
                 }
             }
-        }
-    });
+        });
+    };
+    for (const Product &product : products)
+        for (std::size_t begin = 0; begin < product.batches.size(); begin += group)
+            add(product, begin, std::min(begin + group, product.batches.size()));
 }
 
 // Add u' v to a matrix and u' c to a vector, in batches of as many rows as the buffers have; returns how many wait.
@@ -303,21 +302,21 @@ std::size_t add_products(Rows matrix, Sums vector, Sums size, Rows u_buffer, Row
     return waiting;
 }
 
-// Sums of blocks of 1, 2, 4, ... rows along each stream, and their moments; as many blocks as the buffer of a level
-// holds are added to its moments at once.
-void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own<bool, 2> is_open, Levels gathered,
-                Numbers waiting, Levels outer, Rows total, Numbers count, int threads) {
-    const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
-    const std::size_t capacity = gathered.shape(1), streams = half.shape(0);
-    expect(scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels && half.shape(2) == p &&
-           is_open.shape(0) == streams && is_open.shape(1) == levels && waiting.size() == levels && capacity > 0 &&
-           outer.shape(0) == levels && outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels &&
-           total.shape(1) == p && count.size() == levels && all_below(waiting, capacity) && all_below(slot, streams));
-    nb::gil_scoped_release release;
-    // How far up each row goes: it completes the blocks of the levels below that one.
-    std::vector<std::size_t> top(rows), filled(waiting.data(), waiting.data() + levels);
+// The state of sums over blocks of 1, 2, 4, ... rows along each stream.
+struct Blocks {
+    double *half, *gathered, *outer, *total;  // (S, J, p), (J, capacity, p), (J, p, p), (J, p)
+    bool *is_open;                            // (S, J)
+    std::int64_t *waiting, *count;            // (J,)
+    std::size_t levels, capacity, p;
+};
+
+// Add some rows. As many blocks as the buffer of a level holds are added to its moments at once.
+void add_rows(const Blocks &x, const double *scores, const std::int64_t *slot, std::size_t rows, int threads) {
+    const std::size_t levels = x.levels, capacity = x.capacity, p = x.p;
+    // The level at which each row, with the blocks that it completes, waits; `levels` if it completes them all.
+    std::vector<std::size_t> top(rows), filled(x.waiting, x.waiting + levels);
     for (std::size_t t = 0; t < rows; ++t) {
-        bool *open = is_open.data() + slot.data()[t] * levels;
+        bool *open = x.is_open + slot[t] * levels;
         std::size_t j = 0;
         for (; j < levels; ++j) {
             ++filled[j];
@@ -327,26 +326,26 @@ void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own
         top[t] = j;
     }
     // Levels that fill their buffers collect their blocks elsewhere.
-    std::vector<std::vector<double>> more(levels);
+    static thread_local std::vector<std::vector<double>> more;
+    if (more.size() < levels) more.resize(levels);
     std::vector<double *> into(levels);
     for (std::size_t j = 0; j < levels; ++j) {
-        double *buffer = gathered.data() + j * capacity * p;
-        into[j] = buffer;
+        into[j] = x.gathered + j * capacity * p;
         if (filled[j] < capacity) continue;
-        more[j].resize(filled[j] * p);
-        std::copy_n(buffer, waiting.data()[j] * p, more[j].data());
+        if (more[j].size() < filled[j] * p) more[j].resize(filled[j] * p);
+        std::copy_n(into[j], x.waiting[j] * p, more[j].data());
         into[j] = more[j].data();
     }
     const std::size_t parts = worth(threads, 4 * rows * p), width = std::max<std::size_t>((p + parts - 1) / parts, 16);
     Workers::share((p + width - 1) / width, threads, [&](std::size_t task) {
         const std::size_t begin = task * width, n = std::min(width, p - begin);
-        std::vector<std::size_t> place(waiting.data(), waiting.data() + levels);
+        std::vector<std::size_t> place(x.waiting, x.waiting + levels);
         std::vector<double> sum(n);
         for (std::size_t t = 0; t < rows; ++t) {
-            const double *g = scores.data() + t * p + begin;
+            const double *g = scores + t * p + begin;
             for (std::size_t j = 0; j <= top[t] && j < levels; ++j) {
                 std::copy_n(g, n, into[j] + place[j]++ * p + begin);
-                double *waits = half.data() + (slot.data()[t] * levels + j) * p + begin;
+                double *waits = x.half + (slot[t] * levels + j) * p + begin;
                 if (j == top[t]) {
                     std::copy_n(g, n, waits);
                     break;
@@ -357,27 +356,44 @@ void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own
         }
     });
     std::vector<Product> products;
+    std::vector<double> sum(p);
     for (std::size_t j = 0; j < levels; ++j) {
-        Product product{outer.data() + j * p * p, true, {}};
-        std::size_t row = 0;
-        for (; row + capacity <= filled[j]; row += capacity) {
-            const double *g = into[j] + row * p;
-            product.batches.push_back({g, g});
-            std::vector<double> sum(p);
-            for (std::size_t t = 0; t < capacity; ++t)
-                for (std::size_t i = 0; i < p; ++i) sum[i] += g[t * p + i];
-            for (std::size_t i = 0; i < p; ++i) total.data()[j * p + i] += sum[i];
-            count.data()[j] += static_cast<std::int64_t>(capacity);
-        }
-        if (row) {
-            double *buffer = gathered.data() + j * capacity * p;
-            std::fill_n(buffer, waiting.data()[j] * p, 0.0);  // what does not wait is 0: the same state, the same bits
-            std::copy_n(into[j] + row * p, (filled[j] - row) * p, buffer);
+        const std::size_t whole = filled[j] / capacity * capacity;
+        if (whole) {
+            Product product{x.outer + j * p * p, true, {}};
+            for (std::size_t row = 0; row < whole; row += capacity) {
+                const double *g = into[j] + row * p;
+                product.batches.push_back({g, g});
+                std::fill(sum.begin(), sum.end(), 0.0);
+                for (std::size_t t = 0; t < capacity; ++t)
+                    for (std::size_t i = 0; i < p; ++i) sum[i] += g[t * p + i];
+                for (std::size_t i = 0; i < p; ++i) x.total[j * p + i] += sum[i];
+            }
             products.push_back(std::move(product));
+            double *buffer = x.gathered + j * capacity * p;
+            std::fill_n(buffer, x.waiting[j] * p, 0.0);  // what does not wait is 0: the same state has the same bits
+            std::copy_n(into[j] + whole * p, (filled[j] - whole) * p, buffer);
         }
-        waiting.data()[j] = static_cast<std::int64_t>(filled[j] - row);
+        x.count[j] += static_cast<std::int64_t>(whole);
+        x.waiting[j] = static_cast<std::int64_t>(filled[j] - whole);
     }
     multiply(products, capacity, p, threads);
+}
+
+void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own<bool, 2> is_open, Levels gathered,
+                Numbers waiting, Levels outer, Rows total, Numbers count, int threads) {
+    const std::size_t rows = scores.shape(0), p = gathered.shape(2), levels = gathered.shape(0);
+    const std::size_t capacity = gathered.shape(1), streams = half.shape(0);
+    expect(scores.shape(1) == p && slot.size() == rows && half.shape(1) == levels && half.shape(2) == p &&
+           is_open.shape(0) == streams && is_open.shape(1) == levels && waiting.size() == levels && capacity > 0 &&
+           outer.shape(0) == levels && outer.shape(1) == p && outer.shape(2) == p && total.shape(0) == levels &&
+           total.shape(1) == p && count.size() == levels && all_below(waiting, capacity) && all_below(slot, streams));
+    nb::gil_scoped_release release;
+    const Blocks blocks{half.data(),    gathered.data(), outer.data(), total.data(), is_open.data(),
+                        waiting.data(), count.data(),    levels,       capacity,     p};
+    const std::size_t slice = std::max<std::size_t>(AT_ONCE / std::max<std::size_t>(p, 1), capacity);
+    for (std::size_t row = 0; row < rows; row += slice)
+        add_rows(blocks, scores.data() + row * p, slot.data() + row, std::min(slice, rows - row), threads);
 }
 
 // The increments at a parameter vector: sum of u (c - v . theta), minus the damping.

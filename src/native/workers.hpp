@@ -7,9 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
+#include <utility>
 
 namespace inferl {
 
@@ -62,13 +63,21 @@ class Workers {
         wake_.notify_all();
     }
 
+    // An error, as when memory runs out, ends the round; the thread that shared the work out reports it.
     void work() {
-        for (std::size_t task; (task = next_.fetch_add(1)) < tasks_;) call_(work_, task);
+        try {
+            for (std::size_t task; (task = next_.fetch_add(1)) < tasks_;) call_(work_, task);
+        } catch (...) {
+            next_.store(tasks_);
+            std::lock_guard<std::mutex> guard(mutex_);
+            if (!error_) error_ = std::current_exception();
+        }
     }
 
     void end() {
         std::unique_lock<std::mutex> guard(mutex_);
         done_.wait(guard, [&] { return at_work_ == 0; });
+        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     }
 
     void wait_for_work(std::size_t number) {
@@ -90,6 +99,7 @@ class Workers {
     std::size_t tasks_ = 0, helpers_ = 0, at_work_ = 0, started_ = 0, round_ = 0;
     const void *work_ = nullptr;
     void (*call_)(const void *, std::size_t) = nullptr;
+    std::exception_ptr error_;
 };
 
 }  // namespace inferl

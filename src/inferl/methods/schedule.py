@@ -34,7 +34,8 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
-LONGEST_RUN = 262_144  # feature values that are processed at once
+LONGEST_RUN = 262_144  # feature values that a thread processes at once: they fit into the caches of a core
+MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
 MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
 
@@ -84,7 +85,10 @@ class Schedule:
         Several tiles at once save calls. A delayed algorithm gets one tile at a time: its increments may belong to
         earlier rows, and those of different tiles must stay separate.
         """
-        return TILE if self.algorithm.delayed else max(LONGEST_RUN // self.algorithm.n_features // TILE, 1) * TILE
+        if self.algorithm.delayed:
+            return TILE
+        together = LONGEST_RUN * min(self.threads, MOST_TOGETHER)
+        return max(together // self.algorithm.n_features // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
         """Return the state before the first row; refuse a method that does not support the algorithm."""
