@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl.data.arrays import Integers
+from inferl.data.parallel import by_rows
 
 __all__ = ["combined", "fingerprints"]
 
@@ -18,7 +19,7 @@ FINISHER = (
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 WHOLE, ONE = 1 << 64, np.uint64(1)
-BLOCK = 4096  # rows whose words stay in the cache
+BLOCK = 32_768  # rows whose words stay in the cache
 
 Words = NDArray[np.uint64]
 
@@ -69,7 +70,13 @@ def _words(column: Any) -> Words:
     # Unsigned integers wrap around, so the sum does not depend on the order or on chunk borders.
     axes = "abcdefg"[: bits.ndim - 1]
     keys = _keys(int(np.prod(bits.shape[1:]))).reshape(bits.shape[1:])
-    return np.asarray(np.einsum(f"z{axes},{axes}->z", bits, keys))
+    words = np.empty(len(bits), np.uint64)
+
+    def work(rows: slice) -> None:
+        np.einsum(f"z{axes},{axes}->z", bits[rows], keys, out=words[rows])
+
+    by_rows(work, len(bits), bits.size)
+    return words
 
 
 def _sum(columns: list[Words]) -> Words:

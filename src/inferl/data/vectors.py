@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from inferl.data.arrays import Floats, Integers, Rows, shared
 from inferl.data.invariants import COUNT, bounds, demand, shapes
+from inferl.data.parallel import by_rows
 
 __all__ = [
     "Sparse",
@@ -111,8 +112,14 @@ def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
     """Compute x - factor y row by row."""
     if isinstance(x, Sparse) or isinstance(y, Sparse):
         return subtract(x, scale(y, factor))
-    product = y * factor[..., None]
-    return np.subtract(x, product, out=product)  # in place: a second large array would cost as much as the arithmetic
+    product = np.empty(np.shape(y))
+
+    def work(rows: slice) -> None:
+        np.multiply(y[rows], factor[rows, ..., None], out=product[rows])
+        np.subtract(x[rows], product[rows], out=product[rows])  # in place: another large array would cost as much
+
+    by_rows(work, len(product), product.size)
+    return product
 
 
 def embed(x: Vectors, offset: int, size: int) -> Vectors:
@@ -137,7 +144,13 @@ def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vect
 def squared_norm(x: Vectors) -> Floats:
     """Compute |x|^2 of each vector; entries of a sparse one must be distinct."""
     entries = x.value if isinstance(x, Sparse) else x
-    return np.asarray(np.einsum("...i,...i->...", entries, entries))
+    squares = np.empty(entries.shape[:-1])
+
+    def work(rows: slice) -> None:
+        np.einsum("...i,...i->...", entries[rows], entries[rows], out=squares[rows])
+
+    by_rows(work, len(entries), entries.size)
+    return squares
 
 
 def terms(parts: Sequence[Vectors]) -> Vectors:

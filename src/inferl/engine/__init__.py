@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 
+from inferl.data.parallel import sharing
 from inferl.engine.backend import Backend, Draws, Foldable
 from inferl.engine.blas import one_blas_thread
 from inferl.errors import SettingError
@@ -109,7 +110,7 @@ def using(backend: Backend, threads: int = 1) -> Iterator[None]:
     """Activate a backend within a `with` block, for the current thread only; BLAS has one thread meanwhile."""
     token = _active.set(backend if backend.threads == threads else replace(backend, threads=threads))
     try:
-        with one_blas_thread():
+        with one_blas_thread(), sharing(threads):
             yield
     finally:
         _active.reset(token)
