@@ -199,7 +199,8 @@ struct Product {
     std::vector<Batch> batches;
 };
 
-constexpr std::size_t AT_ONCE = 262'144;  // numbers that are read again before others take their place in the caches
+// Numbers that are worked on before others take their place in the caches, which are those of all threads.
+std::size_t at_once(int threads) { return 262'144 * std::min<std::size_t>(std::max(threads, 1), 8); }
 
 // Add the products. Tiles of the matrices are shared out to threads, each with all its batches in order. Panels of the
 // rows are copied first, so that a tile reads memory from front to back.
@@ -209,49 +210,84 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
     const std::size_t tall = (p + height - 1) / height, wide = (p + width - 1) / width;  // panels
     const std::size_t u_size = tall * height * rows, each = u_size + wide * width * rows;
     const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
-    const std::size_t group = std::max<std::size_t>(AT_ONCE / (rows * p), 1);  // batches
     static thread_local std::vector<double> space;
-    if (space.size() < group * each) space.resize(group * each);
-    double *const packed = space.data();
-    const auto pack = [&](const double *from, std::size_t panel, std::size_t size, double *to) {
-        const std::size_t first = panel * size, there = std::min(size, p - first);
-        for (std::size_t t = 0; t < rows; ++t, to += size) {
-            std::copy_n(from + t * p + first, there, to);
-            std::fill(to + there, to + size, 0.0);
-        }
+    // Some batches of one product, the first of them packed at a place among those of all products.
+    struct Part {
+        const Product *product;
+        std::size_t begin, end, place;
     };
-    const auto add = [&](const Product &product, std::size_t begin, std::size_t end) {
-        const int useful = worth(threads, (end - begin) * rows * p * p);
-        Workers::share((end - begin) * (tall + wide), useful, [&](std::size_t task) {
-            const std::size_t b = task / (tall + wide), panel = task % (tall + wide);
-            const Product::Batch &batch = product.batches[begin + b];
+    std::vector<Part> parts;
+    std::vector<std::pair<const Product::Batch *, std::size_t>> packing;  // a batch and its place
+    const auto work = [&] {
+        if (space.size() < packing.size() * each) space.resize(packing.size() * each);
+        double *const packed = space.data();
+        const int useful = worth(threads, packing.size() * rows * p * p);
+        const auto pack = [&](const double *from, std::size_t panel, std::size_t size, double *to) {
+            const std::size_t first = panel * size, there = std::min(size, p - first);
+            for (std::size_t t = 0; t < rows; ++t, to += size) {
+                std::copy_n(from + t * p + first, there, to);
+                std::fill(to + there, to + size, 0.0);
+            }
+        };
+        Workers::share(packing.size() * (tall + wide), useful, [&](std::size_t task) {
+            const auto [batch, place] = packing[task / (tall + wide)];
+            const std::size_t panel = task % (tall + wide);
+            double *to = packed + place * each;
             if (panel < tall)
-                pack(batch.u, panel, height, packed + b * each + panel * height * rows);
+                pack(batch->u, panel, height, to + panel * height * rows);
             else
-                pack(batch.v, panel - tall, width, packed + b * each + u_size + (panel - tall) * width * rows);
+                pack(batch->v, panel - tall, width, to + u_size + (panel - tall) * width * rows);
         });
-        Workers::share(wide * blocks, useful, [&](std::size_t task) {
-            const std::size_t panel = task / blocks, first = panel * width, there = std::min(width, p - first);
+        Workers::share(parts.size() * wide * blocks, useful, [&](std::size_t task) {
+            const Part &part = parts[task / (wide * blocks)];
+            const std::size_t panel = task / blocks % wide, first = panel * width, there = std::min(width, p - first);
             const std::size_t top = task % blocks * block, bottom = std::min(top + block, tall);
             double tile[16 * 32];
-            for (std::size_t b = 0; b < end - begin; ++b) {
-                const double *from = packed + b * each;
+            for (std::size_t b = part.begin; b < part.end; ++b) {
+                const double *from = packed + (part.place + b - part.begin) * each;
                 for (std::size_t i = top; i < bottom; ++i) {
-                    if (product.lower && (i + 1) * height <= first) continue;  // above the diagonal
+                    if (part.product->lower && (i + 1) * height <= first) continue;  // above the diagonal
                     kernel.product_tile(from + i * height * rows, from + u_size + panel * width * rows, rows, tile);
                     for (std::size_t k = 0; k < std::min(height, p - i * height); ++k) {
                         const std::size_t row = i * height + k, below = row < first ? 0 : row - first + 1;
-                        const std::size_t stop = product.lower ? std::min(there, below) : there;
-                        double *to = product.matrix + row * p + first;
+                        const std::size_t stop = part.product->lower ? std::min(there, below) : there;
+                        double *to = part.product->matrix + row * p + first;
                         for (std::size_t j = 0; j < stop; ++j) to[j] += tile[k * width + j];
                     }
                 }
             }
         });
+        parts.clear();
+        packing.clear();
     };
+    const std::size_t most = std::max<std::size_t>(at_once(threads) / (rows * p), 1);
     for (const Product &product : products)
-        for (std::size_t begin = 0; begin < product.batches.size(); begin += group)
-            add(product, begin, std::min(begin + group, product.batches.size()));
+        for (std::size_t b = 0; b < product.batches.size(); ++b) {
+            if (parts.empty() || parts.back().product != &product) parts.push_back({&product, b, b, packing.size()});
+            packing.emplace_back(&product.batches[b], packing.size());
+            ++parts.back().end;
+            if (packing.size() == most) work();
+        }
+    if (!packing.empty()) work();
+}
+
+// Add the sum of w_t x_t over the rows of each batch to a vector, batch after batch; without weights, of x_t.
+void add_sums(const std::vector<Product::Batch> &batches, const std::vector<const double *> &weights, std::size_t rows,
+              std::size_t p, double *vector, int threads) {
+    const std::size_t width = 64;
+    Workers::share((p + width - 1) / width, worth(threads, batches.size() * rows * p), [&](std::size_t task) {
+        const std::size_t begin = task * width, n = std::min(width, p - begin);
+        double sum[width];
+        for (std::size_t b = 0; b < batches.size(); ++b) {
+            std::fill_n(sum, n, 0.0);
+            const double *x = batches[b].u + begin;
+            for (std::size_t t = 0; t < rows; ++t, x += p) {
+                const double weight = weights.empty() ? 1.0 : weights[b][t];
+                for (std::size_t i = 0; i < n; ++i) sum[i] += weight * x[i];
+            }
+            for (std::size_t i = 0; i < n; ++i) vector[begin + i] += sum[i];
+        }
+    });
 }
 
 // Add u' v to a matrix and u' c to a vector, in batches of as many rows as the buffers have; returns how many wait.
@@ -286,15 +322,11 @@ std::size_t add_products(Rows matrix, Sums vector, Sums size, Rows u_buffer, Row
         constants.push_back(c.data() + row);
     }
     multiply({product}, capacity, p, threads);
-    std::vector<double> sum(p);
+    add_sums(product.batches, constants, capacity, p, vector.data(), threads);
     const std::size_t waited = constants.empty() || constants[0] != c_buffer.data() ? 0 : capacity;
-    for (std::size_t b = 0; b < constants.size(); ++b) {
-        std::fill(sum.begin(), sum.end(), 0.0);
-        for (std::size_t t = 0; t < capacity; ++t)
-            for (std::size_t i = 0; i < p; ++i) sum[i] += constants[b][t] * product.batches[b].u[t * p + i];
-        for (std::size_t i = 0; i < p; ++i) vector.data()[i] += sum[i];
-    }
-    chosen->largest_of(v.data(), rows, p, 0, p, size.data());
+    Workers::share((p + 63) / 64, worth(threads, rows * p), [&](std::size_t task) {
+        chosen->largest_of(v.data(), rows, p, task * 64, std::min(task * 64 + 64, p), size.data());
+    });
     std::fill_n(u_buffer.data(), waited * p, 0.0);  // what does not wait is 0: the same state has the same bits
     std::fill_n(v_buffer.data(), waited * p, 0.0);
     std::fill_n(c_buffer.data(), waited, 0.0);
@@ -356,7 +388,6 @@ void add_rows(const Blocks &x, const double *scores, const std::int64_t *slot, s
         }
     });
     std::vector<Product> products;
-    std::vector<double> sum(p);
     for (std::size_t j = 0; j < levels; ++j) {
         const std::size_t whole = filled[j] / capacity * capacity;
         if (whole) {
@@ -364,11 +395,8 @@ void add_rows(const Blocks &x, const double *scores, const std::int64_t *slot, s
             for (std::size_t row = 0; row < whole; row += capacity) {
                 const double *g = into[j] + row * p;
                 product.batches.push_back({g, g});
-                std::fill(sum.begin(), sum.end(), 0.0);
-                for (std::size_t t = 0; t < capacity; ++t)
-                    for (std::size_t i = 0; i < p; ++i) sum[i] += g[t * p + i];
-                for (std::size_t i = 0; i < p; ++i) x.total[j * p + i] += sum[i];
             }
+            add_sums(product.batches, {}, capacity, p, x.total + j * p, threads);
             products.push_back(std::move(product));
             double *buffer = x.gathered + j * capacity * p;
             std::fill_n(buffer, x.waiting[j] * p, 0.0);  // what does not wait is 0: the same state has the same bits
@@ -391,7 +419,7 @@ void add_blocks(Given<double, nb::ndim<2>> scores, Labels slot, Levels half, Own
     nb::gil_scoped_release release;
     const Blocks blocks{half.data(),    gathered.data(), outer.data(), total.data(), is_open.data(),
                         waiting.data(), count.data(),    levels,       capacity,     p};
-    const std::size_t slice = std::max<std::size_t>(AT_ONCE / std::max<std::size_t>(p, 1), capacity);
+    const std::size_t slice = std::max<std::size_t>(at_once(threads) / std::max<std::size_t>(p, 1), capacity);
     for (std::size_t row = 0; row < rows; row += slice)
         add_rows(blocks, scores.data() + row * p, slot.data() + row, std::min(slice, rows - row), threads);
 }

@@ -34,6 +34,16 @@ class Workers {
     }
 
   private:
+    // Work often comes in quick succession. Falling asleep and waking up takes longer than to look again a few times,
+    // which is some microseconds; more would take time from other processes.
+    static constexpr int LOOKS = 500;
+
+    static void pause() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+
     static Workers *&current() {
         static Workers *workers = nullptr;
         return workers;
@@ -56,7 +66,8 @@ class Workers {
             call_ = call;
             tasks_ = tasks;
             next_.store(0);
-            helpers_ = at_work_ = helpers;
+            helpers_ = helpers;
+            at_work_.store(helpers);
             ++round_;
             for (; started_ < helpers; ++started_) std::thread([this, n = started_] { wait_for_work(n); }).detach();
         }
@@ -75,6 +86,7 @@ class Workers {
     }
 
     void end() {
+        for (int i = 0; i < LOOKS && at_work_.load() > 0; ++i) pause();
         std::unique_lock<std::mutex> guard(mutex_);
         done_.wait(guard, [&] { return at_work_ == 0; });
         if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -84,6 +96,9 @@ class Workers {
         std::size_t seen = 0;
         std::unique_lock<std::mutex> guard(mutex_);
         for (;;) {
+            guard.unlock();
+            for (int i = 0; i < LOOKS && round_.load() == seen; ++i) pause();
+            guard.lock();
             wake_.wait(guard, [&] { return round_ != seen && number < helpers_; });
             seen = round_;
             guard.unlock();
@@ -95,8 +110,8 @@ class Workers {
 
     std::mutex busy_, mutex_;
     std::condition_variable wake_, done_;
-    std::atomic<std::size_t> next_{0};
-    std::size_t tasks_ = 0, helpers_ = 0, at_work_ = 0, started_ = 0, round_ = 0;
+    std::atomic<std::size_t> next_{0}, at_work_{0}, round_{0};
+    std::size_t tasks_ = 0, helpers_ = 0, started_ = 0;
     const void *work_ = nullptr;
     void (*call_)(const void *, std::size_t) = nullptr;
     std::exception_ptr error_;
