@@ -28,7 +28,7 @@ from studies.benchmarks.problems import STEP_SIZE, dense_problem
 from studies.provenance import command_line
 
 ROUNDS = 2
-SECONDS = 1.0  # of a run on one thread, about
+SECONDS = 0.5  # of a run on one thread, about
 
 Case = tuple[str, Algorithm, Method, int, float]  # name, what runs, features, and about how long a transition takes
 

@@ -124,13 +124,14 @@ class Moments(InPlace):
 
     def shifted(self, drift: Floats) -> Moments:
         """Add a vector (p,) to every step of every block, as if its scores had been shifted."""
+        from scipy.linalg.blas import dsyr2
+
         new = self.with_pending()
-        steps = 2.0 ** np.arange(len(new.count))
-        more = steps[:, None] * drift  # (J, p) added to each block
-        cross = new.total[:, :, None] * more[:, None, :]
-        each = new.count[:, None, None] * more[:, :, None] * more[:, None, :]
-        new.outer += np.tril(cross + np.transpose(cross, (0, 2, 1)) + each)
-        new.total += new.count[:, None] * more
+        for level, (count, total) in enumerate(zip(new.count, new.total, strict=True)):
+            more = 2.0**level * drift  # added to each block
+            # The sum of (g + m) (g + m)' grows by m w' + w m', where w is the sum of all g + m / 2.
+            dsyr2(1.0, more, total + 0.5 * count * more, lower=False, a=new.outer[level].T, overwrite_a=True)
+            total += count * more
         return new
 
     def widened(self, more: int) -> Moments:
