@@ -29,7 +29,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [render("validity")]
     for name, facts, studies in (
         ("summary", value_page.summary, ("value",)),
-        ("appendix", lambda: {}, ()),
+        ("appendix", dict, ()),
         ("value", value_page.facts, ("value",)),
         ("propensities", propensities_page.facts, ("propensities",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
