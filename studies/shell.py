@@ -52,7 +52,7 @@ def _row(one: Any, kind: Any) -> list[str]:
     """Return an option as a row: how it is written, its default, and its help."""
     names = " / ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
     if not one.is_flag:
-        names = f"`{one.opts[0]} {one.metavar or _value(kind)}`"
+        names = f"`{one.opts[0]}` `{one.metavar or _value(kind)}`"
     default = "" if one.default is None or one.default is False else f"`{' '.join(map(str, _listed(one.default)))}`"
     return [cell.replace("|", "\\|") for cell in (names, default, _plain(one.help))]
 

@@ -25,7 +25,7 @@ def test_the_reference_names_every_option_in_the_section_of_its_command() -> Non
     for name, command in commands.commands.items():
         options = [option for one in command.params for option in (*one.opts, *one.secondary_opts) if "--" in option]
         assert options
-        assert [option for option in options if f"`{option}" not in sections[name]] == []
+        assert [option for option in options if f"`{option}`" not in sections[name]] == []
 
 
 def test_every_command_is_in_the_table_of_the_page() -> None:
