@@ -64,11 +64,12 @@ bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
 
 # What is measured and counted is written into the pages by the programs that read the result files; tests compare.
-pages: $(TEST_READY) ## write the numbers of README.md and docs/ from the committed results, without running a study
+pages: $(TEST_READY) ## write what README.md and docs/ take from results and from the commands, without running a study
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page docs/performance.md
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
 	$(BIN)/python -m studies.paper.page
 	$(BIN)/python -m studies.validity.page
+	$(BIN)/python -m studies.shell
 
 validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 4 hours), writes docs/validity.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.value

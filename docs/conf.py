@@ -23,6 +23,8 @@ napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"inferl {release}"
 html_copy_source = False
 html_show_copyright = False
@@ -30,8 +32,8 @@ html_math_renderer = "mathml"
 
 
 def setup(app: Any) -> None:
-    """Write formulas as MathML, which browsers draw themselves: no script is fetched from elsewhere."""
-    from docutils.nodes import SkipNode
+    """Write formulas as MathML, which browsers draw themselves, and end examples without an empty line."""
+    from docutils.nodes import SkipNode, Text, literal_block
     from docutils.utils.math import MathError
     from docutils.utils.math.latex2mathml import tex2mathml
     from sphinx.util.logging import getLogger
@@ -46,4 +48,10 @@ def setup(app: Any) -> None:
 
         return write
 
+    def trim(_: Any, page: Any) -> None:
+        for block in page.findall(literal_block):  # a doctest ends with an empty line
+            block.rawsource = block.astext().rstrip("\n")
+            block[:] = [Text(block.rawsource)]
+
+    app.connect("doctree-read", trim)
     app.add_html_math_renderer("mathml", (writer(False), None), (writer(True), None))

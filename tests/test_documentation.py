@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 
 import inferl
 from inferl.cli import app
+from inferl.diagnostics import CONCERNS
+from inferl.report.text import QUESTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
@@ -86,6 +89,47 @@ def test_the_drawn_layers_are_those_of_the_linter() -> None:
     layout = page.partition("## Layout")[2].partition("## Who imports whom")[0]
     modules = [module for layer in checked for module in re.split(" [|:] ", layer)]
     assert [module for module in modules if not re.search(rf"\b{module}(\.py|/)", layout)] == []
+
+
+# The checks.
+
+
+def names_of_checks() -> dict[str, str]:
+    """The names of all checks that the code makes, each with a function that makes it."""
+    found: dict[str, str] = {}
+    for path in (DOCS.parent / "src" / "inferl").rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                texts = dict(texts_in(function))
+                for call in ast.walk(function):
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Check":
+                        name = call.args[0]
+                        text = name.value if isinstance(name, ast.Constant) else texts.get(ast.unparse(name))
+                        found[str(text)] = f"{path.name}: {function.name}"
+    return found
+
+
+def texts_in(function: ast.FunctionDef) -> Iterator[tuple[str, Any]]:
+    """Yield the names in a function that stand for a text: name = "length", or name, n = "length", 3."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            to, value = node.targets[0], node.value
+            several = isinstance(to, ast.Tuple) and isinstance(value, ast.Tuple)
+            for one, text in zip(to.elts, value.elts, strict=False) if several else [(to, value)]:  # type: ignore[attr-defined]
+                if isinstance(text, ast.Constant):
+                    yield ast.unparse(one), text.value
+
+
+def test_every_check_has_a_section_and_a_question() -> None:
+    found = names_of_checks()
+    assert found.pop("None") == "following.py: _failed"  # takes the name from a note, so it makes no check of its own
+    assert {"length", "ratios", "dropped rewards", "propensities", "randomness"} <= set(found)
+    assert set(CONCERNS) <= set(found)
+    page = (DOCS / "checks.md").read_text()
+    sections = set(re.findall(r"^## (.+)$", page, re.MULTILINE)) - {"Notes of baselines"}
+    assert sections == set(found)
+    assert set(re.findall(r"^\| \[([a-z ]+)\]", page, re.MULTILINE)) == set(found)
+    assert set(QUESTIONS) == set(found)
 
 
 # The web site.

@@ -51,6 +51,7 @@ __all__ = [
     "difference",
     "environments",
     "errors",
+    "evaluate_log",
     "evaluate_policy",
     "features",
     "integrations",
@@ -90,6 +91,7 @@ _HOME = {
     "Check": "diagnostics",
     "Report": "diagnostics",
     "Result": "evaluation",
+    "evaluate_log": "evaluation",
     "evaluate_policy": "evaluation",
     "merge": "merging",
     "concatenate": "merging",
@@ -128,7 +130,7 @@ if TYPE_CHECKING:
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
-    from inferl.evaluation import Result, evaluate_policy
+    from inferl.evaluation import Result, evaluate_log, evaluate_policy
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge

@@ -432,7 +432,7 @@ def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
 def _refuse_dependent(one: Run, other: Run) -> None:
     """Raise if both runs saw the same data: a file, a seed, or the same outcomes in logs of any name."""
     files = [{name for name in np.ravel(run.options.get("file", ())).tolist() if name != "-"} for run in (one, other)]
-    logs = one.command == other.command == "evaluate"
+    logs = {one.command, other.command} <= {"evaluate", "evaluate_log"}
     same = one.evaluator.n == other.evaluator.n > 0 and one.evaluator.outcomes == other.evaluator.outcomes
     if logs and (same or files[0] & files[1]):
         raise SettingError(

@@ -28,6 +28,8 @@ def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
     parts = [render("validity")]
     for name, facts, studies in (
+        ("summary", value_page.summary, ("value",)),
+        ("appendix", dict, ()),
         ("value", value_page.facts, ("value",)),
         ("propensities", propensities_page.facts, ("propensities",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),

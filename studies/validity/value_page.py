@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 from studies.markdown import percent, table
 from studies.provenance import origin
 
 Cell = dict[str, Any]
+
+LOW = 0.92  # coverage of cells that are named
 
 # The problems that the README shows, with its names for them.
 README = {
@@ -80,9 +83,31 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def summary(content: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of the first screen, over all cells in which something is random."""
+    by_method = _by_method(content)
+    values = [cell for cell in by_method["value"].values() if cell["verdict"] != "exact"]
+    shares = sorted(cell["coverage"] for cell in values)
+    fitted = [by_method["fitted"][cell["problem"]]["coverage"] for cell in values]
+    low = {cell["problem"].split(":")[0] for cell in values if cell["coverage"] < LOW}
+    rare = [words.split(":")[0] for name, words in README.items() if name.split(":")[0] in low]
+    return facts(content) | {
+        "lowest": percent(shares[0]),
+        "middle": percent(median(shares)),
+        "highest": percent(shares[-1]),
+        "fitted_lowest": percent(min(fitted)),
+        "fitted_highest": percent(max(fitted)),
+        "fitted_off": sum(share < 0.8 for share in fitted),
+        "misses": f"{sum(cell['repeats'] - cell['covered'] for cell in values):,}",
+        "told": sum(cell["misses_told"] for cell in values),
+        "rare": "; ".join(rare),
+        "short_table": for_readme(content),
+    }
+
+
 def lowest(cells: list[Cell]) -> list[str]:
-    """Name the cells below 92 %: meeting the rule is not being nominal."""
-    low = sorted((cell for cell in cells if cell["coverage"] < 0.92), key=lambda cell: cell["coverage"])
+    """Name the cells of low coverage: meeting the rule is not being nominal."""
+    low = sorted((cell for cell in cells if cell["coverage"] < LOW), key=lambda cell: cell["coverage"])
     return [f"{cell['problem']} ({percent(cell['coverage'])})" for cell in low]
 
 

@@ -158,6 +158,7 @@ def make_evaluator(
     visits to the state `start`, if there is one, are starts.
     """
     import inferl
+    from inferl.evaluation.log import for_policies
 
     name, trace, steps = options["algorithm"], options["trace"], options["steps"]
     if trace and name not in ("td", "emphatic"):
@@ -187,7 +188,7 @@ def make_evaluator(
         raise SettingError("--start needs --algorithm td, a method that solves (least-squares) and no --target")
     if by_starts:
         algorithm = inferl.DoublyRobust(algorithm, start=start)
-    whole = algorithm if n_policies == 1 else inferl.Stack(*[algorithm] * n_policies)
+    whole = for_policies(algorithm, n_policies)
     return inferl.Evaluator(whole, method_named(options["method"]).from_options(options, whole))
 
 

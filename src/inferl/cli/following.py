@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from inferl.cli.pace import Pace, Task, Ticker
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check, Report
 from inferl.errors import InputError, SettingError
+from inferl.evaluation.log import opened
 from inferl.interval import check_level
 from inferl.methods.schedule import uninterrupted
 from inferl.runs import POLICIES, Run
@@ -57,19 +57,14 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     source = make_source(command, options)
     if baseline:
         return _answer_by_baseline(settings, source, reply)
-    chunks = iter(source)
-    first = next(chunks, None)
-    if first is None:
-        facts = "; ".join(f"{name}: {fact}" for name, fact in source.describe().items())
-        raise SettingError(f"there is no transition ({facts})")
-    n_policies = 1 if first.ratios.ndim == 1 else first.ratios.shape[1]
+    chunks, n_policies = opened(source)
     check_reply(reply, n_policies)
     at_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
     by_starts = at_start and (settings.start is not None or getattr(source, "episodic", True))
     start = parsed_start(settings.start, source)
     evaluator = make_evaluator(options, source.dimension, n_policies, by_starts, start)
     run = Run(evaluator, command, options, located(aim, source), settings.level, kind)
-    complete(run, source, chain([first], chunks), settings.checkpoint, reply)
+    complete(run, source, chunks, settings.checkpoint, reply)
 
 
 def complete(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint: Path | None, reply: Reply) -> None:

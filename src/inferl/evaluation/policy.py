@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +9,11 @@ import numpy as np
 
 from inferl.algorithms import DoublyRobust
 from inferl.data.arrays import as_count
-from inferl.errors import SettingError
-from inferl.evaluation.result import Result
+from inferl.evaluation.result import Result, quantity_of
+from inferl.evaluation.watching import Show, watched
 from inferl.evaluator import Evaluator
 from inferl.features.one_hot import OneState
-from inferl.interval import Interval, brief, check_level
+from inferl.interval import Interval, check_level
 from inferl.runs import Run
 from inferl.sources import Rollout, rollout
 
@@ -91,23 +89,21 @@ def evaluate_policy(
     check_level(level)
     if episodes is not None:
         as_count("episodes", episodes, 1)
-    watched = until_width is not None or until_lower is not None
-    most = (MOST if watched else USUAL) if episodes is None else episodes
+    stops = until_width is not None or until_lower is not None
+    most = (MOST if stops else USUAL) if episodes is None else episodes
     source = rollout(env, policy, features, discount, seed, time_limit=time_limit, episodes=most, num_envs=num_envs)
     try:
         options = {"env": source.name, "episodes": most, "seed": seed}
-        kind = "anytime" if watched else "normal"
+        kind = "anytime" if stops else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
-        with _display(source.name, most, until_width, progress) as show:
-            _play(run, source, until_width, until_lower, show)
+        with watched(source.name, progress) as show:
+            _play(run, source, until_width, until_lower, most, show)
         return _result(run, source)
     finally:
         source.close()
 
 
-def _play(
-    run: Run, source: Rollout, width: float | None, lower: float | None, show: Callable[[Interval, int], None]
-) -> None:
+def _play(run: Run, source: Rollout, width: float | None, lower: float | None, most: int, show: Show | None) -> None:
     """Process the episodes until they end, or until the stopping rule is met; look after whole ones only."""
     due = 0.0
     for chunk in source:
@@ -120,13 +116,22 @@ def _play(
                 run.read()
             if run.evaluator.episodes >= due:
                 due = (1 + LOOK) * run.evaluator.episodes
-                show(run.interval(), run.evaluator.episodes)
+                if show is not None:
+                    now, played = run.interval(), run.evaluator.episodes
+                    show(now, f"{played:,} episodes", played, _expected(now, played, most, width))
                 if (width is not None or lower is not None) and run.is_decided(width, lower):
                     break
         if whole < len(chunk):
             run.evaluator.update(chunk[whole:])
     run.read()
     run.complete = True
+
+
+def _expected(now: Interval, played: int, most: int, width: float | None) -> float:
+    """Return how many episodes will be played in all: widths shrink with the root of the number."""
+    if width is None or not 0 < now.width < np.inf:
+        return most
+    return float(min(most, max(played * (now.width / width) ** 2, played)))
 
 
 def _result(run: Run, source: Rollout) -> Result:
@@ -138,45 +143,4 @@ def _result(run: Run, source: Rollout) -> Result:
     if isinstance(source.features, OneState):  # there are none to speak of
         facts = {name: fact for name, fact in report.facts.items() if name != "features alone"}
         report = replace(report, facts=facts, checks=tuple(c for c in report.checks if c.name != "features"))
-    discounted = "discounted return" if source.ends else "value"
-    low, high = (float(bound) if np.isfinite(bound) else np.nan for bound in summary.earned)
-    return Result(
-        name=source.name,
-        quantity="mean return" if source.discount == 1 and source.ends else discounted,
-        report=report,
-        episodes=summary.closed,
-        steps=run.evaluator.n,
-        truncated=(summary.limited + summary.cut) / max(summary.closed, 1),
-        smallest=low,
-        largest=high,
-        deviation=float(report.interval.standard_error) * summary.closed**0.5,
-        run=run,
-    )
-
-
-@contextmanager
-def _display(
-    name: str, most: int, width: float | None, progress: bool | None
-) -> Iterator[Callable[[Interval, int], None]]:
-    """Yield a function that shows the interval and the time left; off a terminal or notebook it does nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if not isinstance(progress, bool | None):
-        raise SettingError(f"progress is {progress!r}; say True or False")
-    console = Console(stderr=True, force_terminal=progress)
-    if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):
-        yield lambda interval, episodes: None
-        return
-    columns = TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-
-        def show(interval: Interval, episodes: int) -> None:
-            said = f"{name}: {brief(interval.estimate, interval.lower, interval.upper)}, {episodes:,} episodes"
-            total = float(most)
-            if width is not None and 0 < interval.width < np.inf:  # widths shrink with the root of the number
-                total = min(total, max(episodes * (interval.width / width) ** 2, episodes))
-            bar.update(task, description=said, completed=episodes, total=total)
-
-        yield show
+    return Result.of(run, source.name, quantity_of(source.discount, source.ends), report)

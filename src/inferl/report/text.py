@@ -23,6 +23,10 @@ QUESTIONS = {
     "ends": "Did episodes end, or were they truncated?",
     "range": "Is the answer a possible value?",
     "dropped rewards": "Were rewards lost with the last rows of episodes?",
+    "labels": "Could episodes have been joined by mistake?",
+    "propensities": "Do the fitted probabilities match the actions?",
+    "randomness": "Was anything random at all?",
+    "overflow": "Are the numbers finite?",
 }
 
 _LIGHTS = {"passed": "green", "failed": "red", "not available": "amber"}
