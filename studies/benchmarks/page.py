@@ -16,6 +16,7 @@ from studies.provenance import software
 __all__ = ["in_short", "read", "rendered", "update_page"]
 
 BEGIN, END = "<!-- measured: written by studies.benchmarks -->", "<!-- end of measured -->"
+THREADS = Path(__file__).parent / "results" / "threads.json"
 SHORT, SHORT_END = "<!-- speed: written by studies.benchmarks -->", "<!-- end of speed -->"
 
 
@@ -39,6 +40,7 @@ def rendered(results: dict[str, Any]) -> str:
     """Write results as Markdown."""
     judged, machine, memory = results["judged"], results["machine"], results["memory"]
     grown = memory["growth in megabytes"].items()
+    threads: dict[str, Any] = json.loads(THREADS.read_text())
     return render(
         "measured",
         machine=machine,
@@ -50,6 +52,9 @@ def rendered(results: dict[str, Any]) -> str:
         goals_table=_goals(results),
         transitions=_count(memory["transitions"]),
         growth=", ".join(f"{name} {megabytes:.2f} MB" for name, megabytes in grown),
+        threads=threads,
+        threads_software=software(threads["machine"]),
+        threads_table=_threads(threads),
     ).strip()
 
 
@@ -63,8 +68,9 @@ def in_short(results: dict[str, Any]) -> str:
             states = f"a table of {shape['features']} states"
             name = states if shape["name"].startswith("one-hot") else str(shape["features"])
             over = [_times(shape["over"].get(rival), 2) for rival in ("step", "jax", "naive")]
-            rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over])
-    head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop"]
+            bare = _times(shape["over, without checks"]["step"], 2)
+            rows.append([name, _count(shape["transitions per second"]["inferl"], 2), *over, bare])
+    head = ["features", "transitions/s", "over NumPy", "over JAX", "over the loop", "over NumPy, without checks"]
     return render(
         "speed",
         rates=listed(rates),
@@ -75,22 +81,34 @@ def in_short(results: dict[str, Any]) -> str:
 
 
 def _speeds(results: dict[str, Any]) -> str:
-    head = ["shape", "transitions/s", "from arrays", "of peak", "over step", "at peak"]
+    head = ["shape", "transitions/s", "over step", "without checks", "over step", "of peak", "at peak", "from arrays"]
     others = {"step as printed": "as printed", "jax": "over JAX", "naive": "over naive", "river": "over river"}
     rows = []
     for shape in results["shapes"]:
         rate, over = shape["transitions per second"], shape["over"]
-        row = [shape["name"], _count(rate["inferl"]), _count(rate["inferl from arrays"])]
-        row += [_share(shape["share of peak"]), _times(over["step"]), _times(shape["most over step at peak"])]
+        bare = _count(rate["inferl without checks"]), _times(shape["over, without checks"]["step"])
+        row = [shape["name"], _count(rate["inferl"]), _times(over["step"]), *bare]
+        row += [_share(shape["share of peak"]), _times(shape["most over step at peak"])]
+        row += [_count(rate["inferl from arrays"])]
         rows.append(row + [_times(over.get(name)) for name in others])
     solved = results["least squares"]
     rate = _count(solved["transitions per second"]["inferl"])
-    rows.append([solved["name"], rate, "", _share(solved["share of peak"]), *[""] * 6])
+    rows.append([solved["name"], rate, *[""] * 3, _share(solved["share of peak"]), *[""] * 6])
     for value in results["value"]:
         rate = _count(value["transitions per second"]["inferl"])
-        rows.append([f"{value['name']} (with its checks)", rate, *[""] * 8])
+        rows.append([value["name"], rate, *[""] * 10])
     head += others.values()
     return table(head, rows, text=head)
+
+
+def _threads(threads: dict[str, Any]) -> str:
+    numbers = [str(number) for number in threads["threads"]]
+    rows = [
+        [case["name"], *(_count(case["transitions per second"][k]) for k in numbers), _times(case["over one thread"])]
+        for case in threads["cases"]
+    ]
+    head = ["threads", *numbers, f"{numbers[-1]} over 1"]
+    return table(head, rows, text=head[:1])
 
 
 def _goals(results: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ from studies.benchmarks.timing import Case, Times, interleaved
 
 __all__ = ["LEAST_SQUARES", "SHAPES", "VALUES", "Shape", "measure_least_squares", "measure_shape", "measure_value"]
 
-OURS, PLAIN, ARRAYS, STEP, PRINTED, NAIVE, JAX, RIVER, PEAK = (
+OURS, UNCHECKED, PLAIN, ARRAYS, STEP, PRINTED, NAIVE, JAX, RIVER, PEAK = (
     "inferl",
+    "inferl without checks",
     "least squares",
     "inferl from arrays",
     "step",
@@ -41,8 +42,9 @@ class Shape:
     name: str
     p: int
     n_replicas: int
-    faster: float  # than the step, at least
-    share: float | None  # of the peak, at least
+    checked: float | None  # times faster than the step, at least, as users run it: with its checks
+    faster: float  # without them
+    share: float | None  # of the peak, at least, without them
     one_hot: bool = False
     gtd2: bool = False
     river: bool = False
@@ -54,12 +56,12 @@ class Shape:
 
 
 SHAPES = (
-    Shape("one-hot, p = 64, B = 200", 64, 200, faster=100, share=None, one_hot=True, river=True),
-    Shape("p = 10, B = 200", 10, 200, faster=15, share=None, river=True),
-    Shape("p = 64, B = 200", 64, 200, faster=15, share=0.5, river=True),
-    Shape("p = 512, B = 200", 512, 200, faster=16, share=0.65),
-    Shape("p = 512, B = 1000", 512, 1000, faster=20, share=0.65),
-    Shape("GTD2, d = 512, B = 200", 512, 200, faster=16, share=0.6, gtd2=True),
+    Shape("one-hot, p = 64, B = 200", 64, 200, checked=70, faster=100, share=None, one_hot=True, river=True),
+    Shape("p = 10, B = 200", 10, 200, checked=14, faster=15, share=None, river=True),
+    Shape("p = 64, B = 200", 64, 200, checked=9, faster=15, share=0.5, river=True),
+    Shape("p = 512, B = 200", 512, 200, checked=4, faster=16, share=0.65),
+    Shape("p = 512, B = 1000", 512, 1000, checked=None, faster=20, share=0.65),
+    Shape("GTD2, d = 512, B = 200", 512, 200, checked=None, faster=16, share=0.6, gtd2=True),
 )
 LEAST_SQUARES = ("least squares, p = 512", 512, 0.6)
 VALUES = ((10, 1.5), (64, 1.3), (512, 1.3))  # features, and the most that the value may cost over plain least squares
@@ -76,8 +78,13 @@ def measure_shape(shape: Shape, rounds: int, seconds: float) -> dict[str, Any]:
     problem = one_hot_problem(many, shape.p, few) if shape.one_hot else dense_problem(max(many, few), shape.p)
     short, shorter = problem.first(few), problem.first(fewer)
     algorithm: Algorithm = GTD2(shape.p) if shape.gtd2 else TD(shape.p)
-    method = OnlineBootstrap(STEP_SIZE, n_replicas=shape.n_replicas, companion=False)
-    cases = [_ours(algorithm, method, problem, many), _ours_from_arrays(algorithm, method, problem, many)]
+    checked = OnlineBootstrap(STEP_SIZE, n_replicas=shape.n_replicas)
+    unchecked = replace(checked, companion=False)
+    cases = [
+        _ours(algorithm, checked, problem, many),
+        _ours(algorithm, unchecked, problem, many, UNCHECKED),
+        _ours_from_arrays(algorithm, checked, problem, many),
+    ]
     typed = rivals.step_gtd2 if shape.gtd2 else rivals.step
     multipliers, multiplier = rivals.uniform(shape.n_replicas), rivals.uniform(None)
     cases.append(Case(STEP, lambda: typed(short, shape.n_replicas, multipliers), few))
@@ -94,19 +101,21 @@ def measure_shape(shape: Shape, rounds: int, seconds: float) -> dict[str, Any]:
     cases.append(Case(PEAK, run, operations))
     times = interleaved(cases, rounds)
     peak = times.pop(PEAK)
-    ours = times[OURS]
+    ours, bare = times[OURS], times[UNCHECKED]
+    rivals_of_ours = {name: own for name, own in times.items() if name not in (OURS, UNCHECKED, ARRAYS)}
     return {
         "name": shape.name,
         "features": shape.p,
         "replicas": shape.n_replicas,
         "transitions per second": {name: own.rate for name, own in times.items()},
-        "over": {name: ours.over(own) for name, own in times.items() if name not in (OURS, ARRAYS)},
+        "over": {name: ours.over(own) for name, own in rivals_of_ours.items()},
+        "over, without checks": {name: bare.over(own) for name, own in rivals_of_ours.items()},
         "peak, operations per second": peak.rate,
         # An engine for tables does not do the operations of the dense form: a share would say nothing.
-        "share of peak": None if shape.one_hot else _share(ours, shape.operations, peak),
+        "share of peak": None if shape.one_hot else _share(bare, shape.operations, peak),
         "most over step at peak": None if shape.one_hot else times[STEP].median * peak.rate / shape.operations,
         "left out": missing,
-        "reach": {"step": shape.faster, "share": shape.share},
+        "reach": {"checked": shape.checked, "step": shape.faster, "share": shape.share},
     }
 
 
@@ -153,9 +162,11 @@ def _updating(algorithm: Algorithm, data: Transitions) -> Callable[[], Evaluator
     return lambda: Evaluator(algorithm).update(data)
 
 
-def _ours(algorithm: Algorithm, method: OnlineBootstrap | LeastSquares, problem: Problem, n: int) -> Case:
+def _ours(
+    algorithm: Algorithm, method: OnlineBootstrap | LeastSquares, problem: Problem, n: int, name: str = OURS
+) -> Case:
     data = problem.transitions[:n]
-    return Case(OURS, lambda: Evaluator(algorithm, method).update(data), n)
+    return Case(name, lambda: Evaluator(algorithm, method).update(data), n)
 
 
 def _ours_from_arrays(algorithm: Algorithm, method: OnlineBootstrap, problem: Problem, n: int) -> Case:
