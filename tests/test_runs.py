@@ -21,8 +21,9 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.evaluator import Evaluator
+from inferl.interval import Interval
 from inferl.methods.least_squares import LeastSquaresState
-from inferl.runs import Run, difference
+from inferl.runs import Run
 from inferl.sources import table
 from inferl.storage.checkpoint import write_checkpoint
 from inferl.variance.long_run import long_run
@@ -154,10 +155,10 @@ def test_several_policies_and_their_differences() -> None:
     both.target = 2
     assert len(both.interval()) == 2
     assert alone[0].differences() is None
-    with pytest.raises(SettingError, match="several target policies cannot be compared"):
+    with pytest.raises(SettingError, match="one is a run of several policies or targets"):
         difference(both, followed(walk(400, 2), ratio="w"))
-    with pytest.raises(SettingError, match="both runs read the same log"):  # by its outcomes: the names differ
-        difference(both, alone[0])
+    with pytest.raises(SettingError, match="saw the same data"):  # by its outcomes: the names differ
+        difference(*alone)
 
 
 def test_without_data_there_is_no_start() -> None:
@@ -201,6 +202,10 @@ def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: p
 
 
 # Differences.
+
+
+def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
+    return inferl.compare({"one": one, "other": other}, level=level).difference("one", "other")
 
 
 def two(n: int, method: Any = None) -> tuple[Run, Run]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from inferl.algorithms import DoublyRobust
 from inferl.data.arrays import as_count
-from inferl.errors import SettingError
+from inferl.evaluation.progress import progress_bar
 from inferl.evaluation.result import Result
 from inferl.evaluator import Evaluator
 from inferl.features.one_hot import OneState
@@ -69,7 +68,7 @@ def evaluate_policy(
         What a truncation means. ``"ends"``: returns count up to it. ``"cut"``: the value extends beyond it. Default:
         ``"ends"`` without features or with discount 1.
     num_envs, seed
-        As for `sources.rollout`. Two policies with the same seed meet the same episodes, so they are not independent.
+        As for `sources.rollout`. Two policies with the same seed meet the same episodes, and `compare` matches them.
     level
         Nominal coverage.
     progress
@@ -95,11 +94,11 @@ def evaluate_policy(
     most = (MOST if watched else USUAL) if episodes is None else episodes
     source = rollout(env, policy, features, discount, seed, time_limit=time_limit, episodes=most, num_envs=num_envs)
     try:
-        options = {"env": source.name, "episodes": most, "seed": seed}
+        options = {"env": source.name, "episodes": most, "seed": seed, "streams": getattr(source.env, "num_envs", 1)}
         kind = "anytime" if watched else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
-        with _display(source.name, most, until_width, progress) as show:
-            _play(run, source, until_width, until_lower, show)
+        with progress_bar(source.name, progress) as show:
+            _play(run, source, until_width, until_lower, _shown(source.name, most, until_width, show))
         return _result(run, source)
     finally:
         source.close()
@@ -114,7 +113,7 @@ def _play(
         ended = np.flatnonzero(chunk.last)
         whole = int(ended[-1]) + 1 if len(ended) else 0
         if whole:
-            run.evaluator.update(chunk[:whole])
+            run.fold(chunk[:whole], source)
             run.evaluator.heed(source)
             if run.evaluator.n >= run.due:
                 run.read()
@@ -124,9 +123,24 @@ def _play(
                 if (width is not None or lower is not None) and run.is_decided(width, lower):
                     break
         if whole < len(chunk):
-            run.evaluator.update(chunk[whole:])
+            run.fold(chunk[whole:], source)
     run.read()
     run.complete = True
+
+
+def _shown(
+    name: str, most: int, width: float | None, show: Callable[[str, float, float], None]
+) -> Callable[[Interval, int], None]:
+    """Return a function that shows an interval, and how much is left until it is narrow enough."""
+
+    def shown(interval: Interval, episodes: int) -> None:
+        total = float(most)
+        if width is not None and 0 < interval.width < np.inf:  # widths shrink with the root of the number
+            total = min(total, max(episodes * (interval.width / width) ** 2, episodes))
+        numbers = brief(interval.estimate, interval.lower, interval.upper)
+        show(f"{name}: {numbers}, {episodes:,} episodes", episodes, total)
+
+    return shown
 
 
 def _result(run: Run, source: Rollout) -> Result:
@@ -153,30 +167,3 @@ def _result(run: Run, source: Rollout) -> Result:
         run=run,
     )
 
-
-@contextmanager
-def _display(
-    name: str, most: int, width: float | None, progress: bool | None
-) -> Iterator[Callable[[Interval, int], None]]:
-    """Yield a function that shows the interval and the time left; off a terminal or notebook it does nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if not isinstance(progress, bool | None):
-        raise SettingError(f"progress is {progress!r}; say True or False")
-    console = Console(stderr=True, force_terminal=progress)
-    if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):
-        yield lambda interval, episodes: None
-        return
-    columns = TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-
-        def show(interval: Interval, episodes: int) -> None:
-            said = f"{name}: {brief(interval.estimate, interval.lower, interval.upper)}, {episodes:,} episodes"
-            total = float(most)
-            if width is not None and 0 < interval.width < np.inf:  # widths shrink with the root of the number
-                total = min(total, max(episodes * (interval.width / width) ** 2, episodes))
-            bar.update(task, description=said, completed=episodes, total=total)
-
-        yield show
