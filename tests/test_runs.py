@@ -247,7 +247,7 @@ def test_the_difference_of_equal_policies_holds_zero() -> None:
 
 def test_runs_that_know_nothing_have_an_endless_difference() -> None:
     few = Run(Evaluator(inferl.TD(1)), target=0)
-    few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.5))
+    few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.99))
     found = difference(few, followed(walk(500, 0), target=0))
     assert found.standard_error == np.inf
     assert (found.lower, found.upper) == (-np.inf, np.inf)
