@@ -158,7 +158,7 @@ def test_several_policies_and_their_differences() -> None:
     with pytest.raises(SettingError, match="one is a run of several policies or targets"):
         difference(both, followed(walk(400, 2), ratio="w"))
     with pytest.raises(SettingError, match="saw the same data"):  # by its outcomes: the names differ
-        difference(*alone)
+        difference(alone[0], alone[1])
 
 
 def test_without_data_there_is_no_start() -> None:

@@ -211,14 +211,12 @@ def _paired(
         for name, evaluator, asked in (("first", a, target), ("second", b, other_target))
         for note in evaluator.interval(asked, level).notes
     )
-    abouts = (evaluator.interval(asked, level).estimand for evaluator, asked in ((a, target), (b, other_target)))
-    found = replace(found, notes=notes, estimand=difference_of(*abouts))
+    about = difference_of(a.interval(target, level).estimand, b.interval(other_target, level).estimand)
+    found = replace(found, notes=notes, estimand=about)
     return found.only() if a.targets(target).single else found
 
 
-def refuse_other_questions(
-    a: Evaluator, b: Evaluator, names: tuple[str, str] = ("the first", "the second")
-) -> None:
+def refuse_other_questions(a: Evaluator, b: Evaluator, names: tuple[str, str] = ("the first", "the second")) -> None:
     """Refuse values with different discounts: their difference is not one of policies."""
     one, other = (evaluator.with_pending().episodes.discounts for evaluator in (a, b))
     if one[0] == one[1] != other[0] == other[1]:  # each discount is constant, and they differ

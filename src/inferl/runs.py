@@ -22,8 +22,8 @@ import numpy as np
 from inferl.algorithms import AverageReward, Stack
 from inferl.data.arrays import Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
-from inferl.diagnostics import Report
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import Report
 from inferl.errors import TargetError
 from inferl.evaluator import Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
@@ -472,4 +472,3 @@ def provenance(backend: str) -> dict[str, str]:
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
-

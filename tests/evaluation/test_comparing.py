@@ -241,8 +241,12 @@ def test_it_draws_policies_and_differences() -> None:
     found = inferl.compare({"new": play(3), "old": play(1)}, margin=1)
     below = found.plot()
     above = below.figure.axes[0]
-    assert [label.get_text() for axes in (above, below) for label in axes.get_yticklabels()] == ["new", "old", "new - old"]
-    assert sorted(line.get_xdata()[0] for line in below.lines if line.get_linestyle() in ("--",)) == [-1]  # type: ignore[index]
+    assert [label.get_text() for axes in (above, below) for label in axes.get_yticklabels()] == [
+        "new",
+        "old",
+        "new - old",
+    ]
+    assert [np.asarray(line.get_xdata())[0] for line in below.lines if line.get_linestyle() == "--"] == [-1]
     mine = side_by_side(2)
     assert found.plot(mine) is mine[1]
 
@@ -314,8 +318,8 @@ def test_what_cannot_be_matched_and_is_not_independent_is_refused() -> None:
 @pytest.mark.parametrize(
     ("results", "options", "error", "message"),
     [
-        ({"a": 1}, {}, SettingError, "two or more results by name"),
-        ([1, 2], {}, SettingError, "two or more results by name"),
+        ({"a": 1}, {}, SettingError, "two or more policies by name"),
+        ([1, 2], {}, SettingError, "two or more policies by name"),
         ({"a": 1, "b": 2}, {}, SettingError, "a is 1; give a Result"),
         ({1: None, "b": 2}, {}, SettingError, "a policy has the name 1"),
         (None, {"level": 95}, LevelError, "level is 95"),

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -66,9 +66,9 @@ def compare(
         raise SettingError("a run file is named twice; name runs of different data")
     runs = {str(path): Run.load(path) for path in run}
     found = evaluation.compare(runs, level=level, margin=margin, kind=kind)
-    lines = [
-        f"{a} - {b}: {brief(one.estimate, one.lower, one.upper)}" for (a, b), one in found.differences.items()
-    ] + [f"note: {note}" for note in found.notes]
+    lines = [f"{a} - {b}: {brief(one.estimate, one.lower, one.upper)}" for (a, b), one in found.differences.items()] + [
+        f"note: {note}" for note in found.notes
+    ]
     show(in_shell(_content(found)), in_shell(str(found)), in_shell("\n".join(lines)), runs, form)
     verdict = None if margin is None else found.verdict()
     if verdict in (FAIL, INCONCLUSIVE):

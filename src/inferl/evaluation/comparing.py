@@ -27,7 +27,7 @@ from inferl.interval import Interval, anytime, check_level
 from inferl.methods.base import Reading
 from inferl.runs import Run
 
-__all__ = ["compare", "episodes_of", "exact", "share_of"]
+__all__ = ["check_names", "compare", "episodes_of", "exact", "share_of"]
 
 PLAYED = ("rollout", "evaluate_policy")  # commands whose episodes follow from a seed
 KINDS = (None, "simultaneous", "anytime")
@@ -170,14 +170,20 @@ class _Side:
         return _Side(self.name, Evaluator(DoublyRobust(1)).update(episodes_of(returns)), returns)
 
 
-def _sides(results: Any) -> list[_Side]:
-    """Turn what a user gave into sides, or say what is wrong with it."""
-    if not isinstance(results, Mapping) or len(results) < 2:
-        raise SettingError('compare takes two or more results by name: compare({"new": result, "old": other})')
-    sides = []
-    for name, given in results.items():
+def check_names(policies: Any) -> None:
+    """Refuse anything but two or more policies by name."""
+    if not isinstance(policies, Mapping) or len(policies) < 2:
+        raise SettingError('give two or more policies by name: {"new": ..., "old": ...}')
+    for name in policies:
         if not isinstance(name, str) or not name:
             raise SettingError(f"a policy has the name {short(name)}; give a text")
+
+
+def _sides(results: Any) -> list[_Side]:
+    """Turn what a user gave into sides, or say what is wrong with it."""
+    check_names(results)
+    sides = []
+    for name, given in results.items():
         if not isinstance(given, Result | Run | Evaluator):
             raise SettingError(f"{name} is {short(given)}; give a Result of evaluate_policy, a Run or an Evaluator")
         inner = given.run if isinstance(given, Result) else given
@@ -200,7 +206,7 @@ def _matched(a: _Side, b: _Side) -> bool:
     """Return whether two sides met the same episodes, or are independent; refuse anything else."""
     names = a.name, b.name
     refuse_other_questions(a.evaluator, b.evaluator, names)
-    difference_of(*(side.interval("normal", 0.95).estimand for side in (a, b)), names)
+    difference_of(a.interval("normal", 0.95).estimand, b.interval("normal", 0.95).estimand, names)
     if a.seeds is not None and b.seeds is not None:
         common = range(max(a.seeds.start, b.seeds.start), min(a.seeds.stop, b.seeds.stop))
         if not common:
@@ -216,8 +222,8 @@ def _matched(a: _Side, b: _Side) -> bool:
             reason = "one of them has no episode yet"
         if reason:
             raise SettingError(
-                f"{a.name} and {b.name} both have the seed {common[0]}, so they are not independent, and their episodes "
-                f"cannot be matched: {reason}; evaluate one of them with another seed"
+                f"{a.name} and {b.name} both have the seed {common[0]}, so they are not independent, and their "
+                f"episodes cannot be matched: {reason}; evaluate one of them with another seed"
             )
         return True
     logs = [_files(side.run) for side in (a, b)]

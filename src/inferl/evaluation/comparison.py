@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from inferl.data.arrays import is_number, short
@@ -14,7 +15,7 @@ from inferl.interval import Interval, brief
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FAIL", "INCONCLUSIVE", "PASS", "Comparison", "check_margin"]
+__all__ = ["FAIL", "INCONCLUSIVE", "PASS", "Comparison", "check_margin", "implied", "unbeaten"]
 
 PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 
@@ -87,8 +88,7 @@ class Comparison:
     @property
     def best(self) -> tuple[str, ...]:
         """The policies that may be the best: none of the others is known to be better."""
-        least = self._least()
-        return tuple(one for one in self.policies if not any(least[b, one] > 0 for b in self.policies if b != one))
+        return unbeaten(self.policies, self._least())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -206,7 +206,9 @@ class Comparison:
             for (a, b), one in self.differences.items()
         ]
         wide, numbers = (max(len(row[i]) for row in (*played, *pairs)) for i in (0, 1))
-        lines = [[f"  {name:<{wide}}  {text:<{numbers}}  {end}" for name, text, end in rows] for rows in (played, pairs)]
+        lines = [
+            [f"  {name:<{wide}}  {text:<{numbers}}  {end}" for name, text, end in rows] for rows in (played, pairs)
+        ]
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([values, *lines[0], apart, *lines[1], *self.conclusions, *notes])
 
@@ -220,20 +222,7 @@ class Comparison:
                 raise SettingError(f"there is no policy {name!r}; there are {', '.join(self.policies)}")
 
     def _least(self) -> dict[tuple[str, str], float]:
-        """Return the largest lower bound of each policy minus each other one that all intervals together imply.
-
-        Differences add up, so the bounds of a - b and of b - c imply one of a - c. Intervals with failed checks imply
-        nothing.
-        """
-        least = {}
-        for a, b in permutations(self.policies, 2):
-            one = self.difference(a, b)
-            least[a, b] = -float("inf") if one.notes else float(one.lower)
-        for by in self.policies:
-            for a, b in permutations(self.policies, 2):
-                if by not in (a, b):
-                    least[a, b] = max(least[a, b], least[a, by] + least[by, b])
-        return least
+        return implied(self.policies, self.differences)
 
     def _heads(self) -> tuple[str, str]:
         """Return what stands above the policies, and above their differences."""
@@ -271,6 +260,37 @@ class Comparison:
         return lines
 
 
+def implied(names: Iterable[str], differences: Mapping[tuple[str, str], Interval]) -> dict[tuple[str, str], float]:
+    """Return the largest lower bound of each policy minus each other one that all intervals together imply.
+
+    Differences add up, so the bounds of a - b and of b - c imply one of a - c. Intervals with failed checks imply
+    nothing.
+
+    >>> one, unknown = (Interval(3.0, 3 - w, 3 + w, 0.95, "normal", w / 2, 100) for w in (1.0, 99.0))
+    >>> implied("abc", {("a", "b"): one, ("b", "c"): one, ("a", "c"): unknown})["a", "c"]
+    4.0
+    """
+    every = tuple(names)
+    least = {}
+    for (a, b), one in differences.items():
+        least[a, b], least[b, a] = (-inf, -inf) if one.notes else (float(one.lower), -float(one.upper))
+    for by in every:
+        for a, b in permutations(every, 2):
+            if by not in (a, b):
+                least[a, b] = max(least[a, b], least[a, by] + least[by, b])
+    return least
+
+
+def unbeaten(names: Iterable[str], least: Mapping[tuple[str, str], float]) -> tuple[str, ...]:
+    """Return the policies that none of the others is known to be better than.
+
+    >>> unbeaten("ab", {("a", "b"): 1.0, ("b", "a"): -3.0})
+    ('a',)
+    """
+    every = tuple(names)
+    return tuple(one for one in every if not any(least[other, one] > 0 for other in every if other != one))
+
+
 def claimed(verdict: str, margin: float) -> str:
     """Put a verdict on a margin into words.
 
@@ -286,8 +306,8 @@ def claimed(verdict: str, margin: float) -> str:
     return f"{may} {holds if verdict == PASS else not_so}"
 
 
-def check_margin(margin: Any, least: float = -float("inf")) -> None:
+def check_margin(margin: Any, least: float = -inf) -> None:
     """Raise for a margin that is not a finite number, or below the least."""
-    if not (is_number(margin) and least <= margin < float("inf") and margin > -float("inf")):
+    if not (is_number(margin) and least <= margin and isfinite(margin)):
         what = "a number, how much worse is still good enough" if least < 0 else "a number, 0 or more"
         raise SettingError(f"margin is {short(margin)}; give {what}")

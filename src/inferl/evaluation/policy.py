@@ -166,4 +166,3 @@ def _result(run: Run, source: Rollout) -> Result:
         deviation=float(report.interval.standard_error) * summary.closed**0.5,
         run=run,
     )
-

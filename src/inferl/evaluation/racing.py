@@ -9,10 +9,10 @@ from math import ceil
 from typing import Any
 
 from inferl.algorithms import DoublyRobust
-from inferl.data.arrays import as_count, short
+from inferl.data.arrays import as_count
 from inferl.errors import SettingError
-from inferl.evaluation.comparing import episodes_of, exact, share_of
-from inferl.evaluation.comparison import PASS, Comparison, check_margin
+from inferl.evaluation.comparing import check_names, episodes_of, exact, share_of
+from inferl.evaluation.comparison import PASS, Comparison, check_margin, implied, unbeaten
 from inferl.evaluation.progress import progress_bar
 from inferl.evaluator import FEWEST, Evaluator
 from inferl.interval import Interval, check_level
@@ -88,11 +88,7 @@ def race(
     check_level(level)
     check_margin(margin, least=0.0)
     as_count("episodes", episodes, FIRST)
-    if not isinstance(policies, Mapping) or len(policies) < 2:
-        raise SettingError('race takes two or more policies by name: race(env, {"new": policy, "old": other})')
-    for name in policies:
-        if not isinstance(name, str) or not name:
-            raise SettingError(f"a policy has the name {short(name)}; give a text")
+    check_names(policies)
     if isinstance(env, import_gymnasium().vector.VectorEnv):
         raise SettingError(
             "a race needs episodes with seeds of their own, which a vector environment does not have; give the id of "
@@ -123,10 +119,10 @@ def _run(
         racers[name] = _Racer(run, source)
     world = source.name
     quantity = f"{world}: {'mean return' if discount == 1 else 'discounted return'}"
-    duels = {pair: _Duel(*(racers[name] for name in pair)) for pair in combinations(racers, 2)}
-    left, played = set(racers), 0
+    duels = {pair: _Duel(*(racers[name].run for name in pair)) for pair in combinations(racers, 2)}
+    left, played, decided = set(racers), 0, False
     with progress_bar(world, progress) as show:
-        while True:
+        while played < most and not decided:
             step = max(ceil(GROWTH * played), len(copies.envs)) if played else FIRST
             played = min(played + step, most)
             for name in sorted(left):
@@ -134,19 +130,17 @@ def _run(
             for pair, duel in duels.items():
                 if left.issuperset(pair):
                     duel.read(share_of(level, len(duels)))
-            now = Comparison(
-                quantity=quantity,
-                policies={name: racer.interval for name, racer in racers.items()},
-                episodes={name: racer.played for name, racer in racers.items()},
-                differences={pair: replace(duel.interval, level=level) for pair, duel in duels.items()},
-                pairing="matched",
-                margin=margin,
-            )
-            left &= set(now.best)
+            least = implied(racers, {pair: duel.interval for pair, duel in duels.items()})
+            left.intersection_update(unbeaten(racers, least))
             show(f"{world}: {len(left)} of {len(racers)} left, {played:,} episodes", played, most)
+            good_enough = any(all(least[one, other] >= -margin for other in racers if other != one) for one in left)
             tied = played >= EQUAL and all(duel.tied for pair, duel in duels.items() if left.issuperset(pair))
-            if played == most or tied or any(now.verdict(name) == PASS for name in left):
-                return _ranked(now)
+            decided = good_enough or tied
+    own = {name: racer.run.interval() for name, racer in racers.items()}
+    about = f"difference of two policies: {max((one.estimand for one in own.values()), key=len)}"
+    found = {pair: replace(duel.interval, level=level, estimand=about) for pair, duel in duels.items()}
+    played_by = {name: racer.played for name, racer in racers.items()}
+    return _ranked(Comparison(quantity, own, played_by, found, "matched", margin))
 
 
 @dataclass(eq=False)
@@ -160,10 +154,6 @@ class _Racer:
     def played(self) -> int:
         return self.run.evaluator.episodes
 
-    @property
-    def interval(self) -> Interval:
-        return self.run.interval()
-
     def play(self, until: int) -> None:
         for chunk in self.source.take(episodes=until - self.played):
             self.run.fold(chunk, self.source)
@@ -174,8 +164,8 @@ class _Racer:
 class _Duel:
     """The difference of two policies in the episodes that both have played: the mean return of episodes again."""
 
-    one: _Racer
-    other: _Racer
+    one: Run
+    other: Run
     interval: Interval = field(init=False)
     _evaluator: Evaluator = field(init=False, default_factory=lambda: Evaluator(DoublyRobust(1)))
 
@@ -186,14 +176,13 @@ class _Duel:
 
     def read(self, level: float) -> None:
         """Add the episodes that are new, and read the anytime interval."""
-        done, sides = self._evaluator.episodes, (self.one.run, self.other.run)
+        done, sides = self._evaluator.episodes, (self.one, self.other)
         one, other = (run.returns.ended[done:] for run in sides if run.returns is not None)
         self._evaluator.update(episodes_of(one - other))
         found = self._evaluator.interval(None, level, "anytime")
         constant = found.standard_error == 0 and all(exact(run.evaluator) for run in sides)
         steps = sum(run.evaluator.n for run in sides)
-        about = f"difference of two policies: {self.one.interval.estimand}"
-        self.interval = replace(found, n=steps, notes=() if constant else found.notes, estimand=about)
+        self.interval = replace(found, n=steps, notes=() if constant else found.notes)
 
 
 def _ranked(found: Comparison) -> Comparison:

@@ -23,10 +23,10 @@ class Source(Protocol):
 
     A source may have five more. ``endless = True`` says that iterating never ends. ``episodic = False`` says that the
     data do not show where episodes begin and end. ``matchable = True`` says that episodes come whole, one after the
-    other, and that another policy with the same seed meets the same ones; a run keeps their returns. ``checks()`` returns what only the source can check about the data
-    read so far, as a tuple of `inferl.Check`; those that fail become notes of every interval. `open_end`,
-    for data that may grow, is the position before the end of the data was taken for the end of the last episode, or
-    None if the end has not been reached.
+    other, and that another policy with the same seed meets the same ones; a run keeps their returns. ``checks()``
+    returns what only the source can check about the data read so far, as a tuple of `inferl.Check`; those that fail
+    become notes of every interval. `open_end`, for data that may grow, is the position before the end of the data was
+    taken for the end of the last episode, or None if the end has not been reached.
 
     Examples
     --------
