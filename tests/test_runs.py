@@ -201,6 +201,15 @@ def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_return_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
+    run = inferl.evaluate_policy("Blackjack-v1", lambda _: 0, episodes=20).run
+    assert run.returns is not None
+    run.returns.of_ended[3] = np.nan
+    run.save(tmp_path / "cards.run")
+    with pytest.raises(CheckpointCorruptError, match="a return is not finite"):
+        Run.load(tmp_path / "cards.run")
+
+
 # Differences.
 
 

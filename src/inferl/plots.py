@@ -104,7 +104,7 @@ def stacked(rows: Sequence[int]) -> list[Axes]:
     """Several axes below each other on one figure, for forest plots with so many rows.
 
     >>> above, below = stacked([3, 1])
-    >>> above.get_position().height > below.get_position().height
+    >>> bool(above.get_position().height > below.get_position().height)
     True
     """
     with style():

@@ -14,7 +14,7 @@ from studies.markdown import Columns, count, percent, table_of, yes
 from studies.markdown import share as interval_of
 from studies.pages import render, replaced
 from studies.provenance import origin, software
-from studies.validity import manyparts_page, propensities_page, trust_page, value_page
+from studies.validity import manyparts_page, propensities_page, selfcompare_page, trust_page, value_page
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
@@ -30,6 +30,7 @@ def page(results: Path = RESULTS) -> str:
     for name, facts, studies in (
         ("value", value_page.facts, ("value",)),
         ("propensities", propensities_page.facts, ("propensities",)),
+        ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),
         ("spine", spine_facts, ("spine",)),

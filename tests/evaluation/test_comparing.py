@@ -214,7 +214,7 @@ def test_it_says_what_was_found() -> None:
     assert lines[0] == "Game: mean return, 95%"
     assert lines[1].split()[:2] == ["new", f"{found.policies['new'].estimate:.2f}"]
     assert lines[1].endswith("100 episodes")
-    assert lines[4] == "differences, 95% for all 3 at once, episodes matched where seeds are equal"
+    assert lines[4] == "differences, 95% for all 3 at once, partly matched episodes"
     assert lines[5].endswith("PASS")
     assert lines[8:] == ["best: new", "PASS: new is at most 1 worse than old and other"]
     html = found._repr_html_()

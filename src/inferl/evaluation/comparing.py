@@ -64,9 +64,16 @@ def compare(
     --------
     >>> import inferl
     >>> lean = lambda pole: int(pole[2] > 0)
-    >>> swing = lambda pole: int(pole[2] + 0.1 * pole[3] > 0)
+    >>> swing = lambda pole: int(pole[2] + 0.005 * pole[3] > 0)
     >>> new, old = (inferl.evaluate_policy("CartPole-v1", policy) for policy in (swing, lean))
     >>> print(inferl.compare({"new": new, "old": old}, margin=5))
+    CartPole-v1: mean return, 95%
+      new        54.0 [51.6, 56.4]  100 episodes
+      old        42.2 [40.4, 44.0]  100 episodes
+    difference, 95%, matched episodes
+      new - old  11.8 [9.1, 14.5]   PASS
+    best: new
+    PASS: new is at most 5 worse than old
     """
     check_level(level)
     if margin is not None:

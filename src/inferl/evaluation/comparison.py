@@ -22,7 +22,7 @@ PASS, FAIL, INCONCLUSIVE = "PASS", "FAIL", "INCONCLUSIVE"
 PAIRINGS = {
     "matched": "matched episodes",
     "independent": "independent data",
-    "partly matched": "episodes matched where seeds are equal",
+    "partly matched": "partly matched episodes",
 }
 
 
@@ -58,7 +58,7 @@ class Comparison:
     --------
     >>> import inferl
     >>> lean = lambda pole: int(pole[2] > 0)
-    >>> swing = lambda pole: int(pole[2] + 0.1 * pole[3] > 0)
+    >>> swing = lambda pole: int(pole[2] + 0.005 * pole[3] > 0)
     >>> played = {"lean": lean, "swing": swing}
     >>> results = {name: inferl.evaluate_policy("CartPole-v1", policy) for name, policy in played.items()}
     >>> comparison = inferl.compare(results, margin=5)
@@ -179,10 +179,11 @@ class Comparison:
         above, below = stacked([len(self.policies), len(named)]) if axes is None else axes
         forest(self.policies, above)
         forest(named, below, reference=0.0)
-        above.set_xlabel("")
-        above.set_title(self._heads()[0], fontsize=8, loc="left")
-        below.set_title(self._heads()[1], fontsize=8, loc="left")
-        below.set_xlabel("")
+        together = " jointly" if len(named) > 1 else ""
+        anytime = " anytime" if self.kind == "anytime" else ""
+        for panel, title in ((above, self.quantity), (below, f"differences, {self.level * 100:g}%{anytime}{together}")):
+            panel.set_title(title, fontsize=8, loc="left")
+            panel.set_xlabel("")
         if self.margin is not None:
             below.axvline(-self.margin, color=PALETTE["vermillion"], linestyle="--", linewidth=0.8, zorder=0)
         return below

@@ -82,8 +82,18 @@ def race(
     >>> import inferl
     >>> def leaning(weight):
     ...     return lambda pole: int(pole[2] + weight * pole[3] > 0)
-    >>> policies = {f"weight {weight}": leaning(weight) for weight in (0.0, 0.05, 0.1)}
+    >>> policies = {f"weight {weight}": leaning(weight) for weight in (0.0, 0.008, 0.01)}
     >>> print(inferl.race("CartPole-v1", policies))
+    CartPole-v1: mean return, 95% anytime
+      weight 0.01                 83 [69, 96]  48 episodes
+      weight 0.008                71 [61, 81]  48 episodes
+      weight 0.0                  41 [36, 46]  32 episodes
+    differences, 95% anytime for all 3 at once, matched episodes
+      weight 0.01 - weight 0.008  11 [1, 22]   PASS
+      weight 0.01 - weight 0.0    40 [25, 54]  PASS
+      weight 0.008 - weight 0.0   28 [17, 40]  PASS
+    best: weight 0.01
+    PASS: weight 0.01 is not worse than weight 0.008 and weight 0.0
     """
     check_level(level)
     check_margin(margin, least=0.0)
