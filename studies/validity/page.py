@@ -30,9 +30,9 @@ def page(results: Path = RESULTS) -> str:
     for name, facts, studies in (
         ("value", value_page.facts, ("value",)),
         ("propensities", propensities_page.facts, ("propensities",)),
-        ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),
+        ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
         ("spine", spine_facts, ("spine",)),
         ("method", method_facts, ("method",)),
     ):
