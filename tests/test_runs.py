@@ -21,8 +21,9 @@ from inferl.errors import (
     TargetError,
 )
 from inferl.evaluator import Evaluator
+from inferl.interval import Interval
 from inferl.methods.least_squares import LeastSquaresState
-from inferl.runs import Run, difference
+from inferl.runs import Run
 from inferl.sources import table
 from inferl.storage.checkpoint import write_checkpoint
 from inferl.variance.long_run import long_run
@@ -154,10 +155,10 @@ def test_several_policies_and_their_differences() -> None:
     both.target = 2
     assert len(both.interval()) == 2
     assert alone[0].differences() is None
-    with pytest.raises(SettingError, match="several target policies cannot be compared"):
+    with pytest.raises(SettingError, match="one is a run of several policies or targets"):
         difference(both, followed(walk(400, 2), ratio="w"))
-    with pytest.raises(SettingError, match="both runs read the same log"):  # by its outcomes: the names differ
-        difference(both, alone[0])
+    with pytest.raises(SettingError, match="saw the same data"):  # by its outcomes: the names differ
+        difference(alone[0], alone[1])
 
 
 def test_without_data_there_is_no_start() -> None:
@@ -200,7 +201,20 @@ def test_a_crash_while_writing_leaves_the_old_run(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_return_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
+    run = inferl.evaluate_policy("Blackjack-v1", lambda _: 0, episodes=20).run
+    assert run.returns is not None
+    run.returns.of_ended[3] = np.nan
+    run.save(tmp_path / "cards.run")
+    with pytest.raises(CheckpointCorruptError, match="a return is not finite"):
+        Run.load(tmp_path / "cards.run")
+
+
 # Differences.
+
+
+def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
+    return inferl.compare({"one": one, "other": other}, level=level).difference("one", "other")
 
 
 def two(n: int, method: Any = None) -> tuple[Run, Run]:
@@ -242,7 +256,7 @@ def test_the_difference_of_equal_policies_holds_zero() -> None:
 
 def test_runs_that_know_nothing_have_an_endless_difference() -> None:
     few = Run(Evaluator(inferl.TD(1)), target=0)
-    few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.5))
+    few.take(Transitions([0, 0], [1.0, 0.0], [0, 0], 0.99))
     found = difference(few, followed(walk(500, 0), target=0))
     assert found.standard_error == np.inf
     assert (found.lower, found.upper) == (-np.inf, np.inf)

@@ -28,6 +28,7 @@ __all__ = [
     "BlockClock",
     "BurnIn",
     "Check",
+    "Comparison",
     "Constant",
     "DoublyRobust",
     "EmphaticTD",
@@ -47,6 +48,7 @@ __all__ = [
     "Stack",
     "Transitions",
     "baselines",
+    "compare",
     "concatenate",
     "difference",
     "environments",
@@ -59,6 +61,7 @@ __all__ = [
     "methods",
     "plots",
     "policies",
+    "race",
     "sources",
     "testing",
 ]
@@ -90,9 +93,12 @@ _HOME = {
     "Evaluator": "evaluator",
     "Check": "diagnostics",
     "Report": "diagnostics",
+    "Comparison": "evaluation",
     "Result": "evaluation",
+    "compare": "evaluation",
     "evaluate_log": "evaluation",
     "evaluate_policy": "evaluation",
+    "race": "evaluation",
     "merge": "merging",
     "concatenate": "merging",
     "difference": "comparison",
@@ -130,7 +136,7 @@ if TYPE_CHECKING:
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
-    from inferl.evaluation import Result, evaluate_log, evaluate_policy
+    from inferl.evaluation import Comparison, Result, compare, evaluate_log, evaluate_policy, race
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge

@@ -6,6 +6,7 @@ replicas of two coupled bootstraps (``paired``), or evaluate a `Stack` of both a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,19 @@ import numpy as np
 from inferl.data.arrays import Floats, is_number, short
 from inferl.errors import KindError, PairingError, SettingError, TargetError
 from inferl.evaluator import Evaluator
-from inferl.interval import TUNING_TIME, Interval, anytime, check_level, grown, normal
+from inferl.interval import (
+    TUNING_TIME,
+    Interval,
+    anytime,
+    check_level,
+    correlated_scores,
+    grown,
+    normal,
+    simultaneous,
+)
 from inferl.methods.base import Method, Reading
 
-__all__ = ["difference", "verdict", "welch"]
+__all__ = ["difference", "difference_of", "grown_together", "jointly", "refuse_other_questions", "verdict", "welch"]
 
 
 def difference(
@@ -76,7 +86,7 @@ def difference(
         one = a.interval(target, level, kind, tuning_time)
         return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)
     other_target = target if other_target is None else other_target
-    _refuse_other_questions(a, b)
+    refuse_other_questions(a, b)
     same = a.n == b.n > 0 and a.outcomes == b.outcomes
     if paired is False and same:
         raise PairingError(
@@ -94,14 +104,53 @@ def difference(
     found = welch(a.interval(target, level, "normal"), b.interval(other_target, level, "normal"))
     if kind != "anytime":
         return found
-    growth = [_grown(a.method, a.read(target), tuning_time), _grown(b.method, b.read(other_target), tuning_time)]
-    return anytime(found, sum(growth) / 2)
+    return anytime(found, grown_together([(a.method, a.read(target)), (b.method, b.read(other_target))], tuning_time))
 
 
-def _grown(method: Method, reading: Reading, tuning_time: int | None) -> float:
-    """Return the information of one of two streams, relative to its half of the tuning time."""
-    both = TUNING_TIME[method.unit] if tuning_time is None else tuning_time
-    return grown(method.information, reading.units, max(both // 2, 1), method.unit)
+def grown_together(streams: Sequence[tuple[Method, Reading]], tuning_time: int | None = None) -> float:
+    """Return the information of two independent streams, relative to that at the tuning time of both together."""
+    growth = []
+    for method, reading in streams:
+        both = TUNING_TIME[method.unit] if tuning_time is None else tuning_time
+        growth.append(grown(method.information, reading.units, max(both // 2, 1), method.unit))
+    return sum(growth) / 2
+
+
+def jointly(differences: Sequence[Interval], covariance: Floats) -> list[Interval]:
+    """Widen the intervals of differences so that all of them hold at once, with the probability of their level.
+
+    The largest of the errors, in standard errors, has a distribution that depends on their correlations alone: with
+    equal errors it is the studentized range of Tukey. One difference stays as it is.
+
+    Parameters
+    ----------
+    differences
+        Their pointwise intervals, m of them.
+    covariance
+        Of the m estimates, (m, m).
+
+    Examples
+    --------
+    All differences of three independent estimates with a standard error of 1 (Tukey's quantile is 2.344):
+
+    >>> contrasts = np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1]])
+    >>> one = Interval(0.0, 0.0, 0.0, 0.95, "normal", 2**0.5, n=100)
+    >>> found = jointly([one] * 3, contrasts @ contrasts.T)
+    >>> [round(interval.upper / 2**0.5, 2) for interval in found]
+    [2.34, 2.34, 2.34]
+    """
+    if len(differences) == 1:
+        return list(differences)
+    columns = ("estimate", "lower", "upper", "standard_error", "df")
+    estimate, lower, upper, error, df = (np.array([getattr(one, name) for one in differences]) for name in columns)
+    together = Interval(estimate, lower, upper, differences[0].level, "normal", error, 0, df=df)
+    sizes = np.sqrt(np.diagonal(covariance))
+    scale = np.where((sizes > 0) & np.isfinite(sizes), sizes, np.inf)
+    found = simultaneous(together, correlated_scores([covariance / np.outer(scale, scale)]))
+    return [
+        replace(one, lower=wide.lower, upper=wide.upper, kind=wide.kind)
+        for one, wide in zip(differences, found, strict=True)
+    ]
 
 
 def welch(one: Interval, other: Interval) -> Interval:
@@ -119,14 +168,14 @@ def welch(one: Interval, other: Interval) -> Interval:
     estimate, error = one.estimate - other.estimate, np.sqrt(first + second)
     lower, upper = normal(estimate, error, one.level, df)
     notes = tuple(f"{name}: {note}" for name, part in (("first", one), ("second", other)) for note in part.notes)
-    about = _difference_of(one.estimand, other.estimand)
+    about = difference_of(one.estimand, other.estimand)
     return Interval(estimate, lower, upper, one.level, "normal", error, one.n + other.n, notes, df, about)
 
 
-def _difference_of(one: str, other: str) -> str:
+def difference_of(one: str, other: str, names: tuple[str, str] = ("the first", "the second")) -> str:
     """Return the estimand of a difference; refuse to subtract different estimands."""
     if _question(one) != _question(other):
-        raise SettingError(f"the first is about {one}, the second about {other}: ask both the same question")
+        raise SettingError(f"{names[0]} is about {one}, {names[1]} about {other}: ask both the same question")
     return f"difference of two policies: {max(one, other, key=len)}" if one else ""
 
 
@@ -162,17 +211,17 @@ def _paired(
         for name, evaluator, asked in (("first", a, target), ("second", b, other_target))
         for note in evaluator.interval(asked, level).notes
     )
-    abouts = (evaluator.interval(asked, level).estimand for evaluator, asked in ((a, target), (b, other_target)))
-    found = replace(found, notes=notes, estimand=_difference_of(*abouts))
+    about = difference_of(a.interval(target, level).estimand, b.interval(other_target, level).estimand)
+    found = replace(found, notes=notes, estimand=about)
     return found.only() if a.targets(target).single else found
 
 
-def _refuse_other_questions(a: Evaluator, b: Evaluator) -> None:
+def refuse_other_questions(a: Evaluator, b: Evaluator, names: tuple[str, str] = ("the first", "the second")) -> None:
     """Refuse values with different discounts: their difference is not one of policies."""
     one, other = (evaluator.with_pending().episodes.discounts for evaluator in (a, b))
     if one[0] == one[1] != other[0] == other[1]:  # each discount is constant, and they differ
         raise SettingError(
-            f"the discounts differ: {_between(one)} in the first and {_between(other)} in the second; evaluate both "
+            f"the discounts differ: {_between(one)} in {names[0]} and {_between(other)} in {names[1]}; evaluate both "
             "with the same discount"
         )
 

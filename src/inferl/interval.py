@@ -115,7 +115,7 @@ class Interval:
     def _repr_html_(self) -> str:
         from inferl.display import block, headline, notes
 
-        return block(headline(self), notes(self))
+        return block(headline(self), notes(self.notes))
 
     def plot(self, axes: Axes | None = None, names: Sequence[str] = (), reference: float | None = None) -> Axes:
         """Draw the estimate with its bounds, one row for each target; return the Matplotlib Axes.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "band", "closing_bands", "forest", "new_axes", "save", "side_by_side", "style"]
+__all__ = ["PALETTE", "band", "closing_bands", "forest", "new_axes", "save", "side_by_side", "stacked", "style"]
 
 PALETTE = {
     "blue": "#0072B2",
@@ -98,6 +98,26 @@ def side_by_side(number: int) -> list[Axes]:
         width, height = _STYLE["figure.figsize"]
         figure = Figure((number * width, height), layout="constrained")
         return list(figure.subplots(1, number, squeeze=False, subplot_kw={"axes_class": _shown_axes()})[0])
+
+
+def stacked(rows: Sequence[int]) -> list[Axes]:
+    """Several axes below each other on one figure, for forest plots with so many rows.
+
+    >>> above, below = stacked([3, 1])
+    >>> bool(above.get_position().height > below.get_position().height)
+    True
+    """
+    with style():
+        from matplotlib.figure import Figure
+
+        figure = Figure((4.5, sum(map(_height, rows))), layout="constrained")
+        options: Any = {"height_ratios": list(map(_height, rows)), "subplot_kw": {"axes_class": _shown_axes()}}
+        return list(figure.subplots(len(rows), 1, squeeze=False, **options)[:, 0])
+
+
+def _height(rows: int) -> float:
+    """Height of a forest plot, in inches."""
+    return 0.62 + 0.24 * rows
 
 
 @cache
@@ -239,7 +259,7 @@ def forest(intervals: Mapping[str, Interval], axes: Axes | None = None, referenc
         raise ShapeError("there is no interval to draw; give at least one")
     if axes is None:
         axes = new_axes()
-        cast("Figure", axes.figure).set_size_inches(4.5, 0.62 + 0.24 * len(intervals))
+        cast("Figure", axes.figure).set_size_inches(4.5, _height(len(intervals)))
     with style():
         for row, one in enumerate(intervals.values()):
             color, alpha, line = PALETTE["blue"], 0.5 if one.notes else 1.0, ":" if one.notes else "-"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+from array import array
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
@@ -19,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from inferl.algorithms import AverageReward, Stack
-from inferl.comparison import welch
 from inferl.data.arrays import Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
+from inferl.data.transitions import Transitions
 from inferl.diagnostics import Report
-from inferl.errors import SettingError, TargetError
+from inferl.errors import TargetError
 from inferl.evaluator import Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
 from inferl.methods.base import Reading as MethodReading
@@ -32,7 +33,7 @@ from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
 from inferl.storage.storable import storable
 from inferl.variance.batch_means import Levels
 
-__all__ = ["NamedTarget", "Reading", "Run", "difference"]
+__all__ = ["NamedTarget", "Reading", "Run"]
 
 FIRST_READING = 100  # transitions
 POLICIES = ("ratio", "target_probability", "target_log_probability", "policy")  # options that name target policies
@@ -68,6 +69,51 @@ class ObservedStart:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats | Integers:
         return self.target if dtype is None else self.target.astype(dtype)
+
+
+@dataclass(eq=False)
+class Returns:
+    """Returns of episodes that come one after the other, 8 bytes each: what is needed to match two policies.
+
+    >>> returns = Returns()
+    >>> returns.add(Transitions([0, 0, 0], [1.0, 2.0, 5.0], [0, 0, 0], [0.5, 0.0, 0.5]))
+    >>> returns.ended.tolist(), returns.open
+    ([2.0], 5.0)
+    """
+
+    of_ended: array[float] = field(default_factory=lambda: array("d"))
+    open: float = 0.0  # of the open episode, so far
+    weight: float = 1.0  # of its next reward
+
+    @property
+    def ended(self) -> Floats:
+        """Returns of the episodes that have ended, in order."""
+        return np.array(self.of_ended)
+
+    def add(self, chunk: Transitions) -> None:
+        """Add the next steps."""
+        for reward, discount, last in zip(
+            chunk.rewards.tolist(), chunk.discounts.tolist(), chunk.last.tolist(), strict=True
+        ):
+            self.open += self.weight * reward
+            self.weight *= discount
+            if last:
+                self.of_ended.append(self.open)
+                self.open, self.weight = 0.0, 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class SavedReturns:
+    """Returns as a run file keeps them."""
+
+    ended: Floats  # (m,)
+    open: float
+    weight: float
+
+    def verify(self) -> None:
+        """Check the shape of returns that come from a file."""
+        shapes(self, {"ended": "m"})
+        demand(bool(np.isfinite(self.ended).all()), "a return is not finite")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +160,8 @@ class Run:
         Whether the source has been read to its end.
     provenance
         When the run began, and with which versions.
+    returns
+        Returns of the episodes, if another policy with the same seed meets the same ones; None: they cannot be matched.
     before
         The run before the end of the data was taken for the end of the last episodes. If the data grow, the run is
         resumed from there.
@@ -145,6 +193,7 @@ class Run:
     readings: tuple[Reading, ...] = ()
     complete: bool = False
     provenance: dict[str, str] = field(default_factory=dict)  # filled in if not given
+    returns: Returns | None = field(default_factory=Returns)
     before: SavedRun | None = None
 
     def __post_init__(self) -> None:
@@ -163,7 +212,7 @@ class Run:
         start = 0
         while start < len(chunk):
             stop = start + max(self.due - self.evaluator.n, 1)
-            self.evaluator.update(chunk[start:stop])
+            self.fold(chunk[start:stop], source)
             start = stop
             if source is None:
                 self.position = None  # data from elsewhere: no position of a source stands for all of it
@@ -172,6 +221,14 @@ class Run:
             if self.evaluator.n >= self.due:
                 self.read()
             yield
+
+    def fold(self, chunk: Any, source: Source | None = None) -> None:
+        """Update the evaluator, and keep the returns of episodes that can be matched."""
+        self.evaluator.update(chunk)
+        if not getattr(source, "matchable", False):
+            self.returns = None
+        if self.returns is not None:
+            self.returns.add(chunk)
 
     @property
     def due(self) -> int:
@@ -273,6 +330,8 @@ class Run:
     def saved(self) -> SavedRun:
         """Return the content of a run file."""
         content = {name: getattr(self, name) for name in _KEPT} | {"start": _stored(self.start)}
+        if self.returns is not None:
+            content["returns"] = SavedReturns(self.returns.ended, self.returns.open, self.returns.weight)
         return SavedRun(self.evaluator.saved(), **content)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -289,7 +348,11 @@ class Run:
     def restored(cls, saved: SavedRun, path: str | os.PathLike[str], threads: int | None = None) -> Run:
         """Build a run from the content of the file at `path`."""
         evaluator = Evaluator.restored(saved.evaluator, path, threads=threads)
-        return cls(evaluator, **{name: getattr(saved, name) for name in _KEPT})
+        kept = {name: getattr(saved, name) for name in _KEPT}
+        if saved.returns is not None:
+            returns = saved.returns
+            kept["returns"] = Returns(array("d", returns.ended.tobytes()), returns.open, returns.weight)
+        return cls(evaluator, **kept)
 
     @property
     def _targets(self) -> tuple[Any, ...]:
@@ -372,6 +435,7 @@ class SavedRun:
     readings: tuple[Reading, ...]
     complete: bool
     provenance: dict[str, str]
+    returns: SavedReturns | None
     before: SavedRun | None
 
     def verify(self) -> None:
@@ -381,7 +445,7 @@ class SavedRun:
 
 
 _KEPT = tuple(f.name for f in fields(Run) if f.name != "evaluator")
-_STORED = (SavedRun, Reading, ObservedStart, NamedTarget)
+_STORED = (SavedRun, SavedReturns, Reading, ObservedStart, NamedTarget)
 
 
 def _stored(start: Any) -> ObservedStart | None:
@@ -408,38 +472,3 @@ def provenance(backend: str) -> dict[str, str]:
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
-
-
-def difference(one: Run, other: Run, level: float = 0.95) -> Interval:
-    """Compare two independent runs: the value of the first minus that of the second, by `welch`.
-
-    >>> from inferl import TD, Transitions
-    >>> runs = []
-    >>> for seed in (0, 1):
-    ...     coin = np.random.default_rng(seed).integers(2, size=2000)
-    ...     runs.append(Run(Evaluator(TD(1)), target=0))
-    ...     runs[-1].take(Transitions(0 * coin, coin + seed, 0 * coin, 0.9))
-    >>> print(difference(*runs))
-    -9.86 [-10.17, -9.54] 95% pointwise, 4,000 transitions
-    """
-    _refuse_dependent(one, other)
-    first, second = (run.interval("normal", level) for run in (one, other))
-    if np.ndim(first.estimate) or np.ndim(second.estimate):
-        raise SettingError("a run of several target policies cannot be compared as a whole; evaluate one at a time")
-    return welch(first, second)
-
-
-def _refuse_dependent(one: Run, other: Run) -> None:
-    """Raise if both runs saw the same data: a file, a seed, or the same outcomes in logs of any name."""
-    files = [{name for name in np.ravel(run.options.get("file", ())).tolist() if name != "-"} for run in (one, other)]
-    logs = {one.command, other.command} <= {"evaluate", "evaluate_log"}
-    same = one.evaluator.n == other.evaluator.n > 0 and one.evaluator.outcomes == other.evaluator.outcomes
-    if logs and (same or files[0] & files[1]):
-        raise SettingError(
-            "both runs read the same log, so they are not independent; evaluate both policies at once, "
-            "with several columns: inferl evaluate --ratio a,b"
-        )
-    seeds = [run.options.get("seed") for run in (one, other)]
-    played = {one.command, other.command} <= {"rollout", "evaluate_policy"}
-    if played and seeds[0] == seeds[1] is not None:
-        raise SettingError(f"both runs have the seed {one.options['seed']}, so they are not independent; change one")

@@ -14,9 +14,10 @@ from pages import Node, tree
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+import inferl
 from inferl.cli import app
 from inferl.comparison import verdict
-from inferl.runs import Run, difference
+from inferl.runs import Run
 
 runner = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None})
 
@@ -140,19 +141,18 @@ def test_several_runs_are_compared_with_the_first(folder: Path) -> None:
     (heading,) = section.all("h2")
     assert heading.text == "How far apart? Each run minus lake1"
     other, first = (Run.load(folder / f"{x}.run") for x in ("lake2", "lake1"))
-    expected = difference(other, first)
+    expected = inferl.compare({"lake2": other, "lake1": first}).difference("lake2", "lake1")
     doubt = ", but a check of one of them failed" if expected.notes else ""
     assert f"lake2: {str(expected).splitlines()[0]} ; {verdict(expected, 'lake2')}{doubt}." in section.text
-    assert "plain: the first is about the observed starts" in section.text  # a log without episodes
-    refused = reported(folder, "lake2", "lake3")[1].all(cls="apart")[0].text
-    assert "lake3: both runs have the seed 2, so they are not independent; change one." in refused
-    assert "so they are not independent" in reported(folder, "plain", "two")[1].all(cls="apart")[0].text
+    assert "plain: the discounts differ" in section.text
+    same = reported(folder, "lake2", "lake3")[1].all(cls="apart")[0].text  # one seed: every episode was the same
+    assert "lake3: 0.0000 [0.0000, 0.0000]" in same
+    assert "a check of one of them failed" in same
+    assert "this run is a run of several policies" in reported(folder, "plain", "two")[1].all(cls="apart")[0].text
     assert not reported(folder, "plain")[1].all(cls="apart")
 
 
 def test_settings_and_provenance_are_told(folder: Path) -> None:
-    import inferl
-
     _, page, _ = reported(folder, "bad")
     facts = {row.all("th")[0].text: row.all("td")[0].text for table in page.all(cls="facts") for row in table.all("tr")}
     assert facts["step-size"] == "0.001"

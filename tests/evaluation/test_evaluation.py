@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import inferl
 from inferl.data.transitions import Transitions
 from inferl.errors import LevelError, SettingError
-from inferl.runs import Run, difference
+from inferl.runs import Run
 
 
 def lean(pole: Any) -> int:
@@ -162,13 +162,6 @@ def test_a_result_is_kept_and_read_by_others(tmp_path: Path) -> None:
     assert again.report().to_dict()["interval"] == result.interval.to_dict()
     assert len(again.readings) > 3
     assert json.loads(json.dumps(result.to_dict()["returns"])) == result.to_dict()["returns"]
-
-
-def test_results_of_one_seed_are_not_compared_as_independent() -> None:
-    one, same, other = (inferl.evaluate_policy("CartPole-v1", lean, episodes=20, seed=seed).run for seed in (1, 1, 2))
-    with pytest.raises(SettingError, match="both runs have the seed 1"):
-        difference(one, same)
-    assert np.isfinite(difference(one, other).width)
 
 
 def test_the_display_shows_the_interval(capsys: pytest.CaptureFixture[str]) -> None:

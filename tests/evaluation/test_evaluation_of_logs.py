@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import inferl
 from inferl.cli import app
 from inferl.errors import LevelError, SettingError
-from inferl.runs import Run, difference
+from inferl.runs import Run
 
 
 def shop(episodes: int = 400, seed: int = 0) -> pandas.DataFrame:
@@ -130,9 +130,9 @@ def test_a_result_is_kept_and_read_by_others(tmp_path: Path) -> None:
     assert again.report().to_dict()["interval"] == one.interval.to_dict()
     assert again.complete
     assert len(again.readings) > 3
-    assert np.isfinite(difference(again, other.run).width)
-    with pytest.raises(SettingError, match="both runs read the same log"):
-        difference(again, inferl.evaluate_log(logs[0], features="x", **RETURNS).run)
+    assert np.isfinite(inferl.compare({"a": again, "b": other}).differences["a", "b"].width)
+    with pytest.raises(SettingError, match="saw the same data"):
+        inferl.compare({"a": again, "b": inferl.evaluate_log(logs[0], features="x", **RETURNS)})
     one.to_html(tmp_path / "one.html")
     assert "one.parquet" in (tmp_path / "one.html").read_text("utf-8")
 

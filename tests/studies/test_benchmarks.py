@@ -23,8 +23,8 @@ from studies.benchmarks.timing import Case, interleaved
 N, P, B = 70, 3, 5
 TINY = engine.Effort(rounds=2, seconds=1e-4, memory=1, calls=64, starts=1, rows=2_000)
 SHAPES = (
-    Shape("one-hot, tiny", 4, 3, faster=1e-9, share=None, one_hot=True, river=True),
-    Shape("GTD2, tiny", 4, 3, faster=1e9, share=1e-9, gtd2=True),
+    Shape("one-hot, tiny", 4, 3, checked=1e-9, faster=1e-9, share=None, one_hot=True, river=True),
+    Shape("GTD2, tiny", 4, 3, checked=None, faster=1e9, share=1e-9, gtd2=True),
 )
 
 
@@ -127,8 +127,8 @@ def test_a_run_writes_json(results: dict[str, Any], tmp_path: Path) -> None:
         assert all(rate > 0 for rate in shape["transitions per second"].values())
         assert set(shape["over"]) >= {"step", "step as printed"}
     verdicts = {row["name"]: row["met"] for row in again["judged"]}
-    assert verdicts["one-hot, tiny: times the step"]
-    assert not verdicts["GTD2, tiny: times the step"]
+    assert verdicts["one-hot, tiny, with its checks: times the step"]
+    assert not verdicts["GTD2, tiny, without checks: times the step"]
     assert verdicts["GTD2, tiny: share of the peak"]
     assert all(row["reach"] and row["shown"] for row in again["judged"])
 

@@ -11,7 +11,7 @@ import pytest
 
 from inferl.errors import DataError
 from studies.pages import TEMPLATES, render, replaced
-from studies.validity import manyparts_page, page, propensities_page, trust_page, value_page
+from studies.validity import manyparts_page, page, propensities_page, selfcompare_page, trust_page, value_page
 
 
 def result(name: str) -> dict[str, Any]:
@@ -47,9 +47,17 @@ def propensities(met: bool) -> str:
     return render("propensities", **propensities_page.facts(content))
 
 
+def selfcompare(met: bool) -> str:
+    content = judged("selfcompare", "cells", met)
+    for race in content["races"]:
+        race |= {"met": met}
+    return render("selfcompare", **selfcompare_page.facts(content))
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [
+        (selfcompare, ["Not met: Taxi, optimal, 2 policies; ", "race, lead 0.5"]),
         (propensities, ["Monte-Carlo error in: clinic, 250 episodes, value", "(With the true probabilities: clinic,"]),
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),

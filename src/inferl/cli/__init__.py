@@ -68,7 +68,8 @@ def _inferl(
 
     Start with:  [bold]inferl demo[/bold]
 
-    Exit codes: 0 success, 1 a gate (--require-...) was not met, 2 bad input, 130 interrupted.
+    Exit codes: 0 success, 1 a gate (--require-..., --margin) was not met, 2 bad input, 3 not decided (--margin), 130
+    interrupted.
     """
 
 

@@ -6,20 +6,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
-from inferl.cli.options import Reply
+from inferl.cli.options import Form, Reply
 from inferl.cli.wording import in_shell
 from inferl.diagnostics import Report
 from inferl.errors import SettingError
 from inferl.interval import Interval
 from inferl.runs import Run
 
-__all__ = ["Answer", "as_json", "check_reply", "give"]
+__all__ = ["Answer", "as_json", "check_output", "check_reply", "give", "show"]
 
 
 @dataclass(frozen=True)
@@ -77,37 +76,40 @@ def _with_names(text: str, names: tuple[str, ...]) -> list[str]:
 
 def check_reply(reply: Reply, policies: int | None, page: bool = True) -> None:
     """Refuse, before the work is done and not after it, what cannot be written or decided; None: not known yet."""
-    from inferl.cli.building import check_writable
-
     if reply.least_difference is not None and policies == 1:
         raise SettingError("--require-difference compares target policies, and there is one; name several: --ratio a,b")
-    if reply.output is None:
+    check_output(reply, page)
+
+
+def check_output(form: Form, page: bool = True) -> None:
+    """Refuse, before the work is done, a file that cannot be written."""
+    from inferl.cli.building import check_writable
+
+    if form.output is None:
         return
     endings = (".json", ".html") if page else (".json",)
-    if reply.output.suffix not in endings:
-        raise SettingError(f"cannot write {reply.output}: its name must end in {' or '.join(endings)}")
-    check_writable(reply.output)
+    if form.output.suffix not in endings:
+        raise SettingError(f"cannot write {form.output}: its name must end in {' or '.join(endings)}")
+    check_writable(form.output)
 
 
-def give(answer: Answer, reply: Reply, text: str | None = None) -> None:
+def give(answer: Answer, reply: Reply) -> None:
     """Print the answer, write it to a file, and exit with code 1 if a gate is not met."""
-    content = answer.content(final=True)
-    if reply.json_lines:
-        typer.echo(as_json(content))
-    else:
-        typer.echo(answer.brief if reply.quiet else text or str(answer))
-    if reply.output is not None:
-        _write(reply.output, answer, content)
+    show(answer.content(final=True), str(answer), answer.brief, answer.runs, reply)
     _judge(answer, reply)
 
 
-def _write(path: Path, answer: Answer, content: dict[str, Any]) -> None:
-    if path.suffix == ".json":
-        path.write_text(as_json(content, indent=2) + "\n", encoding="utf-8")
+def show(content: dict[str, Any], text: str, brief: str, runs: Mapping[str, Run], form: Form) -> None:
+    """Print an answer as JSON, as text or briefly, and write it to a file: JSON, or a page about the runs."""
+    typer.echo(as_json(content) if form.json_lines else brief if form.quiet else text)
+    if form.output is None:
+        return
+    if form.output.suffix == ".json":
+        form.output.write_text(as_json(content, indent=2) + "\n", encoding="utf-8")
     else:
         from inferl.report import page
 
-        path.write_text(page(answer.runs), encoding="utf-8")
+        form.output.write_text(page(runs), encoding="utf-8")
 
 
 def as_json(content: Any, indent: int | None = None) -> str:

@@ -13,7 +13,10 @@ import typer
 
 from inferl.methods.registry import names
 
-__all__ = ["MOMENTARY", "Checkpoint", "Every", "Level", "PolicyReply", "Reply", "Settings", "SkipBad", "expanded"]
+__all__ = [
+    *("MOMENTARY", "Checkpoint", "Every", "Form", "Level", "PolicyReply", "Reply", "Settings", "SkipBad"),
+    "expanded",
+]
 
 _METHOD, _QUESTION, _ANSWER, _GATES, _RUN = (
     "Method",
@@ -134,12 +137,18 @@ SkipBad = Annotated[int, typer.Option(min=0, help="Skip at most this many bad ro
 
 
 @dataclass(frozen=True)
-class Reply:
-    """How a command gives its answer, and the gates that it must pass."""
+class Form:
+    """How a command gives its answer."""
 
     json_lines: JSONLines = False
     quiet: Quiet = False
     output: Output = None
+
+
+@dataclass(frozen=True)
+class Reply(Form):
+    """How a command gives its answer, and the gates that it must pass."""
+
     require_lower: RequireLower = None
     require_upper: RequireUpper = None
     require_width: RequireWidth = None

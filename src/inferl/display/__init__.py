@@ -15,7 +15,7 @@ import numpy as np
 
 from inferl.interval import Interval, brief
 
-__all__ = ["block", "checks", "facts", "headline", "intervals", "notes", "titled"]
+__all__ = ["block", "checks", "facts", "headline", "intervals", "notes", "paragraph", "titled"]
 
 _MUTED = "opacity:.7"
 _MARKS = {"passed": ("✓", "#00915f"), "failed": ("✕", "#d35400"), "not available": ("?", "#a87400")}
@@ -63,13 +63,22 @@ def titled(about: str, numbers: str, scope: str) -> str:
     )
 
 
-def notes(interval: Interval) -> str:
-    """Show the notes of an interval: each is a check that failed.
+def paragraph(text: str) -> str:
+    """Show a line of text.
 
-    >>> notes(Interval(0.4, 0.3, 0.5, 0.95, "normal", 0.05, 10, notes=("ratios: few carry all",))).count("✕")
+    >>> paragraph("a < b")
+    '<div>a &lt; b</div>'
+    """
+    return f"<div>{escape(text)}</div>"
+
+
+def notes(failed: Iterable[str]) -> str:
+    """Show notes: each is a check that failed.
+
+    >>> notes(["ratios: few carry all"]).count("✕")
     1
     """
-    return "".join(f"<div>{_mark('failed')} {escape(note)}</div>" for note in interval.notes)
+    return "".join(f"<div>{_mark('failed')} {escape(note)}</div>" for note in failed)
 
 
 def intervals(named: Mapping[str, Interval], reference: float | None = None) -> str:

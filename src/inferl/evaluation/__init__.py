@@ -1,7 +1,10 @@
-"""Evaluation: a whole job in one call, from an environment and a policy, or from a log, to a `Result`."""
+"""Evaluation: a whole job in one call, from environments and policies, or logs, to a `Result` or a `Comparison`."""
 
+from inferl.evaluation.comparing import compare
+from inferl.evaluation.comparison import Comparison
 from inferl.evaluation.log import evaluate_log
 from inferl.evaluation.policy import evaluate_policy
+from inferl.evaluation.racing import race
 from inferl.evaluation.result import Result
 
-__all__ = ["Result", "evaluate_log", "evaluate_policy"]
+__all__ = ["Comparison", "Result", "compare", "evaluate_log", "evaluate_policy", "race"]

@@ -67,7 +67,7 @@ def evaluate_policy(
         What a truncation means. ``"ends"``: returns count up to it. ``"cut"``: the value extends beyond it. Default:
         ``"ends"`` without features or with discount 1.
     num_envs, seed
-        As for `sources.rollout`. Two policies with the same seed meet the same episodes, so they are not independent.
+        As for `sources.rollout`. Two policies with the same seed meet the same episodes, and `compare` matches them.
     level
         Nominal coverage.
     progress
@@ -93,7 +93,7 @@ def evaluate_policy(
     most = (MOST if stops else USUAL) if episodes is None else episodes
     source = rollout(env, policy, features, discount, seed, time_limit=time_limit, episodes=most, num_envs=num_envs)
     try:
-        options = {"env": source.name, "episodes": most, "seed": seed}
+        options = {"env": source.name, "episodes": most, "seed": seed, "streams": getattr(source.env, "num_envs", 1)}
         kind = "anytime" if stops else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
         with watched(source.name, progress) as show:
@@ -110,7 +110,7 @@ def _play(run: Run, source: Rollout, width: float | None, lower: float | None, m
         ended = np.flatnonzero(chunk.last)
         whole = int(ended[-1]) + 1 if len(ended) else 0
         if whole:
-            run.evaluator.update(chunk[:whole])
+            run.fold(chunk[:whole], source)
             run.evaluator.heed(source)
             if run.evaluator.n >= run.due:
                 run.read()
@@ -122,7 +122,7 @@ def _play(run: Run, source: Rollout, width: float | None, lower: float | None, m
                 if (width is not None or lower is not None) and run.is_decided(width, lower):
                     break
         if whole < len(chunk):
-            run.evaluator.update(chunk[whole:])
+            run.fold(chunk[whole:], source)
     run.read()
     run.complete = True
 

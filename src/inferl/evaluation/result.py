@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inferl.data.arrays import Floats
 from inferl.diagnostics import Check, Report
 from inferl.evaluator import Evaluator
 from inferl.interval import UNIFORM, Interval, brief
@@ -103,6 +104,15 @@ class Result:
     def differences(self) -> Interval | None:
         """Each policy minus the first, from the same data; None for a single policy."""
         return self.run.differences()
+
+    @property
+    def returns(self) -> Floats | None:
+        """Returns of the episodes in their order, for `compare`.
+
+        None where they cannot be matched with those of another policy: in a vector environment, and where the value
+        extends beyond the time limit.
+        """
+        return None if self.run.returns is None else self.run.returns.ended
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from inferl.errors import SettingError
 from inferl.interval import Interval, brief
 
-__all__ = ["Show", "watched"]
+__all__ = ["Show", "progress_bar", "watched"]
 
 MOST = 3  # intervals of one line
 
@@ -17,11 +17,10 @@ Show = Callable[[Interval, str, float, float | None], None]
 
 
 @contextmanager
-def watched(name: str, progress: bool | None) -> Iterator[Show | None]:
-    """Yield a function that shows how an evaluation proceeds; None where nothing is shown.
+def progress_bar(name: str, progress: bool | None) -> Iterator[Callable[[str, float, float | None], None] | None]:
+    """Yield a function that shows a text, how much is done, and of how much; None where nothing is shown.
 
-    >>> from inferl import Interval
-    >>> with watched("log.csv", progress=None) as show:
+    >>> with progress_bar("log.csv", progress=None) as show:
     ...     show is None  # the output of an example is not a terminal
     True
     """
@@ -37,10 +36,20 @@ def watched(name: str, progress: bool | None) -> Iterator[Show | None]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)
+        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
+
+
+@contextmanager
+def watched(name: str, progress: bool | None) -> Iterator[Show | None]:
+    """Yield a function that shows how an interval narrows; None where nothing is shown."""
+    with progress_bar(name, progress) as bar:
+        if bar is None:
+            yield None
+            return
 
         def show(interval: Interval, scope: str, done: float, total: float | None) -> None:
             numbers = [brief(one.estimate, one.lower, one.upper) for one in interval]
             said = "; ".join(numbers[:MOST]) + ("; ..." if len(numbers) > MOST else "")
-            bar.update(task, description=f"{name}: {said}, {scope}", completed=done, total=total)
+            bar(f"{name}: {said}, {scope}", done, total)
 
         yield show

@@ -13,11 +13,12 @@ from inferl.data.arrays import Floats
 from inferl.data.ratios import RatioSummary
 from inferl.diagnostics import Check
 from inferl.errors import SettingError
+from inferl.evaluation import compare
 from inferl.interval import Interval, brief
 from inferl.methods.base import Reading as MethodReading
 from inferl.report.charts import Chart, Curve, logarithmic, plain
 from inferl.report.text import QUESTIONS, Verdict, judged, light
-from inferl.runs import Reading, Run, difference
+from inferl.runs import Reading, Run
 from inferl.variance.batch_means import Levels
 from inferl.variance.long_run import FEWEST_USED
 
@@ -216,11 +217,12 @@ class Apart(NamedTuple):
 
 
 def apart(shown: Sequence[Shown]) -> list[Apart]:
-    """Compare each run with the first, if they are independent."""
+    """Compare each run with the first, if they are independent or can be matched."""
     found = []
     for other in shown[1:]:
         try:
-            interval = difference(other.run, shown[0].run, shown[0].run.level)
+            both = compare({"this run": other.run, "the first": shown[0].run}, level=shown[0].run.level)
+            interval = both.difference("this run", "the first")
         except SettingError as error:
             found.append(Apart(None, f"{other.name}: {error}"))
         else:

@@ -237,6 +237,15 @@ class Rollout:
         return self._taken.starts.of(self.start, conditional)
 
     @property
+    def matchable(self) -> bool:
+        """Whether another policy with the same seed meets the same episodes, and their returns tell all about it.
+
+        Not so in a vector environment, whose streams go on from episode to episode; nor if the value extends beyond the
+        time limit, or belongs to a policy that does not act.
+        """
+        return isinstance(self._play, EpisodePlay) and self.ends and self.ratio is None
+
+    @property
     def endless(self) -> bool:
         """Whether iterating never ends, so that an evaluator cannot take in all of it."""
         return self.episodes is None
