@@ -25,6 +25,7 @@ __all__ = [
     "TD",
     "TDC",
     "AverageReward",
+    "BestSoFar",
     "BlockClock",
     "BurnIn",
     "Check",
@@ -89,6 +90,7 @@ _HOME = {
     "Evaluator": "evaluator",
     "Check": "diagnostics",
     "Report": "diagnostics",
+    "BestSoFar": "evaluation",
     "Result": "evaluation",
     "evaluate_policy": "evaluation",
     "merge": "merging",
@@ -128,7 +130,7 @@ if TYPE_CHECKING:
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
-    from inferl.evaluation import Result, evaluate_policy
+    from inferl.evaluation import BestSoFar, Result, evaluate_policy
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge
