@@ -132,7 +132,7 @@ class BestSoFar:
         """
         if not is_number(threshold):
             raise SettingError(f"the threshold is {short(threshold)}; it must be a number")
-        if self._latest is None:
+        if self._latest is None or self._latest.estimate() <= threshold:
             return False
         interval = self._latest.interval(None, self.level_now, "anytime" if self._anytime["latest"] else "normal")
         lower = interval.lower
