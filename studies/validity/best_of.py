@@ -35,8 +35,6 @@ LAWS: dict[str, tuple[Draw, float, float]] = {
     "normal": (lambda rng, n: rng.normal(size=n), 0.0, 1.0),
     "exponential": (lambda rng, n: rng.exponential(size=n), 1.0, 1.0),
     "minus exponential": (lambda rng, n: -rng.exponential(size=n), -1.0, 1.0),
-    "lognormal": (lambda rng, n: np.exp(rng.normal(size=n)), float(np.exp(0.5)), float(np.sqrt(np.e * (np.e - 1)))),
-    "succeeds in 50 %": (lambda rng, n: (rng.random(n) < 0.5).astype(np.float64), 0.5, 0.5),
     "succeeds in 95 %": (lambda rng, n: (rng.random(n) < 0.95).astype(np.float64), 0.95, float(np.sqrt(0.95 * 0.05))),
     "succeeds in 5 %": (lambda rng, n: (rng.random(n) < 0.05).astype(np.float64), 0.05, float(np.sqrt(0.95 * 0.05))),
 }

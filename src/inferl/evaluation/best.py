@@ -65,6 +65,7 @@ class BestSoFar:
         self.best: Evaluator | None = None
         self.difference: Interval | None = None
         self._latest: Evaluator | None = None
+        self._estimate = {"latest": -np.inf, "best": -np.inf}
         self._anytime = {"latest": False, "best": False}
         self._smallest = np.inf  # return of all evaluations
         self._seeds: set[int] = set()
@@ -103,17 +104,17 @@ class BestSoFar:
             raise SettingError(f"the evaluation is {what}; give the result of evaluate_policy, or an evaluator")
         estimate = evaluated.estimate()
         self.evaluations += 1
-        self._latest, self._anytime["latest"] = evaluated, bool(anytime)
+        self._latest, self._estimate["latest"], self._anytime["latest"] = evaluated, estimate, bool(anytime)
         self._smallest = min(self._smallest, float(evaluated.with_pending().episodes.earned[0]))
         self.difference = None
         if self.best is not None:
-            if estimate <= self.best.estimate():
+            if estimate <= self._estimate["best"]:
                 return False
             kind = "anytime" if any(self._anytime.values()) else "normal"
             self.difference = difference(evaluated, self.best, None, self.level_now, kind, paired=False)
             if not self.difference.lower > 0:
                 return False
-        self.best, self._anytime["best"] = evaluated, bool(anytime)
+        self.best, self._estimate["best"], self._anytime["best"] = evaluated, estimate, bool(anytime)
         return True
 
     def is_above(self, threshold: float) -> bool:
@@ -132,7 +133,7 @@ class BestSoFar:
         """
         if not is_number(threshold):
             raise SettingError(f"the threshold is {short(threshold)}; it must be a number")
-        if self._latest is None or self._latest.estimate() <= threshold:
+        if self._latest is None or self._estimate["latest"] <= threshold:
             return False
         interval = self._latest.interval(None, self.level_now, "anytime" if self._anytime["latest"] else "normal")
         lower = interval.lower

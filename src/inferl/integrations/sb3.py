@@ -71,10 +71,10 @@ verbose, warn
     --------
     >>> from stable_baselines3 import PPO
     >>> model = PPO("MlpPolicy", "CartPole-v1", n_steps=256, seed=0, device="cpu")
-    >>> callback = EvalCallback("CartPole-v1", eval_freq=512, n_eval_episodes=50, stop_above=100, verbose=0)
+    >>> callback = EvalCallback("CartPole-v1", eval_freq=256, n_eval_episodes=20, stop_above=40, verbose=0)
     >>> model = model.learn(20_000, callback)
-    >>> print(callback.last_interval)
-    >>> model.num_timesteps, callback.best_mean_reward == callback.last_mean_reward
+    >>> callback.last_interval.lower > 40, model.num_timesteps < 20_000
+    (True, True)
     """
 
     def __init__(
