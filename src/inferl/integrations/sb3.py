@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from inferl.algorithms import DoublyRobust
-from inferl.data.arrays import Floats, as_count
+from inferl.data.arrays import Floats, as_count, is_number, short
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import FEWEST_BLOCKS
 from inferl.errors import MissingExtraError, SettingError
@@ -99,8 +99,10 @@ verbose, warn
         as_count("n_eval_episodes", n_eval_episodes, FEWEST_BLOCKS)
         if seed is not None:
             as_count("seed", seed, 0)
-        if until_width is not None or stop_above is not None:
-            _evaluator().is_decided(width=until_width, lower_above=stop_above)  # refuses what is no number
+        if until_width is not None and not (is_number(until_width) and until_width > 0):
+            raise SettingError(f"until_width is {short(until_width)}; it must be a positive number")
+        if stop_above is not None and not is_number(stop_above):
+            raise SettingError(f"stop_above is {short(stop_above)}; it must be a number")
         self.best_so_far = BestSoFar(level)
         if isinstance(eval_env, str):
             eval_env = make_vec_env(eval_env, SIDE_BY_SIDE)
@@ -167,7 +169,7 @@ verbose, warn
 
     def _play(self) -> tuple[Evaluator, list[float], list[int]]:
         """Play episodes until there are enough; Stable-Baselines3 assigns them to the environments beforehand."""
-        evaluator = _evaluator()
+        evaluator = Evaluator(DoublyRobust(1))
         returns: list[float] = []
         lengths: list[int] = []
         self._is_success_buffer = []
@@ -237,10 +239,6 @@ verbose, warn
     def _say(self, words: str) -> None:
         if self.verbose >= 1:
             print(words)
-
-
-def _evaluator() -> Evaluator:
-    return Evaluator(DoublyRobust(1))
 
 
 def _filled(rows: list[Any]) -> Floats | Any:
