@@ -1,6 +1,6 @@
 """The best of many evaluations: how much luck there is in it, and how often `BestSoFar` falls for it.
 
-    python -m studies.validity.best_of [--quick] [--processes 2] [--seed 61000]
+    python -m studies.validity.best_of [--quick] [--processes 2] [--seed 62000]
 
 A training evaluates its model 100 times. Here the model never changes, so every new best is false. The usual rule takes
 the largest mean of 5 episodes. `BestSoFar` sees 50 episodes each time. It is also asked, each time, whether the mean
@@ -22,7 +22,7 @@ from studies.provenance import provenance
 from studies.repeats import Result, repeat
 from studies.validity.study import clopper_pearson, options, partial_file, write_results
 
-SEED = 61_000
+SEED = 62_000
 TRAININGS, EVALUATIONS, LEVEL = 400, 100, 0.95
 USUAL, OURS = 5, 50  # episodes of an evaluation
 BETTER, THEN = 1.0, 10  # so many standard deviations, at which evaluation

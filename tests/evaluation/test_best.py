@@ -36,18 +36,23 @@ def test_the_first_is_the_best_and_only_what_is_known_to_be_better_replaces_it()
     best = BestSoFar()
     first, lucky, better, worse = spread(0.0), spread(0.3), spread(1.2), spread(0.9)
     assert best.update(first)
-    assert best.difference is None
+    found = [best.difference]
     assert not best.update(lucky)
+    found.append(best.difference)
     assert best.best is first
-    assert best.difference is not None
-    assert best.difference.lower < 0 < best.difference.estimate
     assert best.update(better)
-    assert best.best is better
-    expected = inferl.difference(better, first, level=1 - 0.05 / 12)
-    assert (best.difference.lower, best.difference.upper) == (expected.lower, expected.upper)
+    found.append(best.difference)
     assert not best.update(worse)
-    assert best.difference is None
+    found.append(best.difference)
+    assert best.best is better
     assert best.evaluations == 4
+    expected = (
+        inferl.difference(lucky, first, level=1 - 0.05 / 6),
+        inferl.difference(better, first, level=1 - 0.05 / 12),
+    )
+    bounds = [None if one is None else (one.lower, one.upper) for one in found]
+    assert bounds == [None, *((one.lower, one.upper) for one in expected), None]
+    assert expected[0].lower < 0 < expected[0].estimate
 
 
 def test_later_evaluations_need_more() -> None:
@@ -115,16 +120,22 @@ def test_settings_are_checked() -> None:
 def test_above_a_threshold_only_if_the_lower_bound_at_the_level_of_now_is() -> None:
     best = BestSoFar()
     assert not best.is_above(-1e9)
-    best.update(spread(0.0))
-    latest = spread(5.0)
+    first, latest = spread(0.0), spread(5.0)
+    best.update(first)
     best.update(latest)
-    lower = latest.interval(level=1 - 0.05 / 6).lower
-    assert best.is_above(lower - 1e-9)
-    assert not best.is_above(lower + 1e-9)
+    interval, worst = latest.interval(level=1 - 0.05 / 6), first.with_pending().episodes.earned[0]
+    unseen = 1 - (0.05 / 12) ** (1 / 50)
+    bound = interval.lower - unseen * (5 - worst)
+    assert 3 < bound < interval.lower
+    assert best.is_above(bound - 1e-9)
+    assert not best.is_above(bound + 1e-9)
 
 
 def test_a_row_of_successes_is_not_taken_for_certainty() -> None:
     """p = 0.9 gives 20 successes in a row with a probability of 12 %: nothing that could be known to be above."""
+    best = BestSoFar()
+    best.update(evaluated([1.0] * 1000))
+    assert not best.is_above(0.1)  # who knows what a failure costs?
     best = BestSoFar()
     best.update(evaluated([0.0, 1.0] * 10))
     best.update(evaluated([1.0] * 20))

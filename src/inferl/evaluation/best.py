@@ -99,9 +99,11 @@ class BestSoFar:
             self._refuse_seed(evaluated.run.options.get("seed"))
             anytime = evaluated.interval.kind == "anytime" if anytime is None else anytime
             evaluated = evaluated.evaluator
-        if not isinstance(evaluated, Evaluator) or not evaluated.n:
-            what = "an evaluator without data" if isinstance(evaluated, Evaluator) else short(evaluated)
-            raise SettingError(f"the evaluation is {what}; give the result of evaluate_policy, or an evaluator")
+        if not getattr(evaluated, "n", 0):
+            raise SettingError(
+                f"the evaluation is {short(evaluated)}, without data; give the result of evaluate_policy, or an "
+                "evaluator that was updated"
+            )
         estimate = evaluated.estimate()
         self.evaluations += 1
         self._latest, self._estimate["latest"], self._anytime["latest"] = evaluated, estimate, bool(anytime)
@@ -120,9 +122,11 @@ class BestSoFar:
     def is_above(self, threshold: float) -> bool:
         """Return whether the latest policy is known to earn more than a threshold.
 
-        Where a check fails, because too few episodes were seen or too few differ, the lower bound alone would be too
-        high: ten successes in a row do not show that a policy never fails. Episodes of a kind that has not been seen
-        yet are then taken to be as frequent as the data allow, and as bad as the worst episode of all evaluations.
+        The lower bound alone would be too high: 50 successes in a row do not show that a policy never fails, and where
+        failures are rare, the standard error rests on few of them. So episodes of a kind that has not been seen are
+        taken to be as frequent as the data allow, and as bad as the worst return of all evaluations so far. Like the
+        second term of Bernstein's inequality, this is of order 1 / n, for n episodes. Before any return was worse,
+        nothing is known.
 
         >>> from inferl import DoublyRobust, Transitions
         >>> best = BestSoFar()
@@ -136,11 +140,10 @@ class BestSoFar:
         if self._latest is None or self._estimate["latest"] <= threshold:
             return False
         interval = self._latest.interval(None, self.level_now, "anytime" if self._anytime["latest"] else "normal")
-        lower = interval.lower
-        if interval.notes:
-            share = unseen_share(self._latest.episodes, (1 - self.level_now) / 2)
-            lower = lower - share * (interval.estimate - self._smallest) if np.isfinite(self._smallest) else -np.inf
-        return bool(lower > threshold)
+        if not interval.estimate > self._smallest:
+            return False
+        share = unseen_share(self._latest.episodes, (1 - self.level_now) / 2)
+        return bool(interval.lower - share * (interval.estimate - self._smallest) > threshold)
 
     def _refuse_seed(self, seed: int | None) -> None:
         if seed in self._seeds:

@@ -12,9 +12,10 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferl.algorithms import DoublyRobust
-from inferl.data.arrays import Floats, as_count, is_number, short
+from inferl.data.arrays import as_count, is_number, short
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import FEWEST_BLOCKS
 from inferl.errors import MissingExtraError, SettingError
@@ -172,7 +173,7 @@ verbose, warn
         evaluator = Evaluator(DoublyRobust(1))
         returns: list[float] = []
         lengths: list[int] = []
-        self._is_success_buffer = []
+        self._is_success_buffer: list[bool] = []
         while number := self._missing(evaluator):
             if self.seed is not None:
                 fresh = np.random.SeedSequence((self.seed, self.best_so_far.evaluations, len(returns)))
@@ -195,16 +196,16 @@ verbose, warn
     def _missing(self, evaluator: Evaluator) -> int:
         """Return how many episodes to play before the next look; 0: none."""
         n = evaluator.episodes
-        left = self.n_eval_episodes - n
+        left = int(self.n_eval_episodes) - n
         if self.until_width is None or not left:
             return left
         if not n:
             return min(FEWEST["episodes"], left)
         if evaluator.is_decided(width=self.until_width, level=self.level):
             return 0
-        width = evaluator.interval(level=self.level, kind="anytime").width
-        expected = n * ((width / self.until_width) ** 2 - 1)  # widths shrink with the root of the number
-        return min(ceil(np.clip(expected, n / 4, n)), left)
+        width = float(evaluator.interval(level=self.level, kind="anytime").width)
+        expected = n * ((width / float(self.until_width)) ** 2 - 1)  # widths shrink with the root of the number
+        return min(ceil(min(max(expected, n / 4), n)), left)
 
     def _write_evaluations(self, returns: list[float], lengths: list[int]) -> None:
         """Write evaluations.npz, as Stable-Baselines3 does."""
@@ -217,7 +218,7 @@ verbose, warn
         if self._is_success_buffer:
             self.evaluations_successes.append(self._is_success_buffer)
             columns["successes"] = self.evaluations_successes
-        filled = {name: _filled(rows) for name, rows in columns.items()}
+        filled: dict[str, Any] = {name: _filled(rows) for name, rows in columns.items()}
         np.savez(self.log_path, timesteps=self.evaluations_timesteps, **filled)
 
     def _log(self, interval: Interval, lengths: list[int]) -> None:
@@ -241,7 +242,7 @@ verbose, warn
             print(words)
 
 
-def _filled(rows: list[Any]) -> Floats | Any:
+def _filled(rows: list[Any]) -> NDArray[Any]:
     """Return rows as an array; if their lengths differ, the shorter ones are filled up with NaN.
 
     >>> _filled([[1, 2], [3]])
