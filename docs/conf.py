@@ -16,6 +16,9 @@ default_role = "py:obj"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+# `make docs` installs neither it nor torch; its classes are bases of ours.
+autodoc_mock_imports = ["stable_baselines3"]
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # they make the signatures of numerical functions hard to read
 napoleon_google_docstring = False

@@ -54,6 +54,8 @@ def test_commands_print_what_the_page_says(page: Path, tmp_path: Path, monkeypat
 
 # The reference.
 
+NEEDS_A_LIBRARY = {"integrations.sb3.EvalCallback"}  # a subclass of a class of theirs, so imported by name only
+
 
 def public() -> Iterator[tuple[str, Any]]:
     """All that may be imported from inferl and from its public modules, with their names."""
@@ -67,7 +69,7 @@ def public() -> Iterator[tuple[str, Any]]:
 def test_the_reference_names_every_public_name() -> None:
     page = (DOCS / "api.md").read_text()
     said = set(re.findall(r"^\.\. auto\w+:: inferl\.(\S+)$", page, re.MULTILINE))
-    assert said == {name for name, _ in public()}
+    assert said == {name for name, _ in public()} | NEEDS_A_LIBRARY
 
 
 def test_every_public_name_has_an_example() -> None:

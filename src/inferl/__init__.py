@@ -25,6 +25,7 @@ __all__ = [
     "TD",
     "TDC",
     "AverageReward",
+    "BestSoFar",
     "BlockClock",
     "BurnIn",
     "Check",
@@ -93,6 +94,7 @@ _HOME = {
     "Evaluator": "evaluator",
     "Check": "diagnostics",
     "Report": "diagnostics",
+    "BestSoFar": "evaluation",
     "Comparison": "evaluation",
     "Result": "evaluation",
     "compare": "evaluation",
@@ -136,7 +138,7 @@ if TYPE_CHECKING:
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
     from inferl.engine.multipliers import BlockClock, Multipliers
-    from inferl.evaluation import Comparison, Result, compare, evaluate_log, evaluate_policy, race
+    from inferl.evaluation import BestSoFar, Comparison, Result, compare, evaluate_log, evaluate_policy, race
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
     from inferl.merging import concatenate, merge

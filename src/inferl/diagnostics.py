@@ -495,8 +495,17 @@ def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | N
 
 
 def unseen(episodes: int) -> str:
-    """Say what equal episodes cannot exclude: with a probability p, none of n shows it with probability (1 - p)^n."""
-    return f"what happens in up to {1 - 0.05 ** (1 / episodes):.1%} of the episodes may have been missed"
+    """Say what equal episodes cannot exclude."""
+    return f"what happens in up to {unseen_share(episodes, 0.05):.1%} of the episodes may have been missed"
+
+
+def unseen_share(episodes: int, chance: float) -> float:
+    """Return how frequent a kind of episode can be that none of n has shown: (1 - p)^n is at least this chance.
+
+    >>> round(unseen_share(100, 0.05), 3)
+    0.03
+    """
+    return float(1 - chance ** (1 / episodes))
 
 
 def rarity(reading: LeastSquaresReading | None) -> Check:

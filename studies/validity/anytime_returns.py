@@ -32,8 +32,7 @@ def misses(returns: Floats, mean: float) -> list[tuple[int, bool]]:
     evaluator = inferl.Evaluator(inferl.DoublyRobust(1))
     found, before = [], 0
     for n in LOOKS[LOOKS <= EPISODES].tolist():
-        state = np.zeros(n - before, np.int64)
-        evaluator.update(inferl.Transitions(state, returns[before:n], state, 0.0))  # each episode is one step
+        evaluator.update(inferl.Transitions.from_returns(returns[before:n]))
         interval, before = evaluator.interval(kind="anytime"), n
         if mean not in interval:
             found.append((n, bool(interval.notes)))

@@ -14,7 +14,14 @@ from studies.markdown import Columns, count, percent, table_of, yes
 from studies.markdown import share as interval_of
 from studies.pages import render, replaced
 from studies.provenance import origin, software
-from studies.validity import manyparts_page, propensities_page, selfcompare_page, trust_page, value_page
+from studies.validity import (
+    best_of_page,
+    manyparts_page,
+    propensities_page,
+    selfcompare_page,
+    trust_page,
+    value_page,
+)
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
@@ -35,6 +42,7 @@ def page(results: Path = RESULTS) -> str:
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),
         ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
+        ("best_of", best_of_page.facts, ("best_of",)),
         ("spine", spine_facts, ("spine",)),
         ("method", method_facts, ("method",)),
     ):

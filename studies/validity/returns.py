@@ -89,10 +89,7 @@ def one_job(job: list[Any]) -> Result:
 
 def one_run(returns: Floats) -> tuple[inferl.Interval, tuple[str, ...]]:
     """Return the interval of a run, and the checks that failed: an episode as one step earns the same."""
-    nothing = np.zeros(len(returns), np.int64)
-    report = (
-        inferl.Evaluator(inferl.DoublyRobust(1)).update(inferl.Transitions(nothing, returns, nothing, 0.0)).report()
-    )
+    report = inferl.Evaluator(inferl.DoublyRobust(1)).update(inferl.Transitions.from_returns(returns)).report()
     return report.interval, tuple(check.name for check in report.checks if check.failed)
 
 

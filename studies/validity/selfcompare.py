@@ -19,7 +19,6 @@ import numpy as np
 
 import inferl
 from inferl.data.arrays import Floats
-from inferl.evaluation.comparing import episodes_of
 from inferl.interval import quantile
 from studies.provenance import provenance
 from studies.repeats import Result, repeat
@@ -44,7 +43,7 @@ DECIDED = 0.95  # share of designs that must find the best
 
 def comparison_of(returns: Floats) -> inferl.Comparison:
     """Compare independent policies with these returns (policies, episodes)."""
-    played = [inferl.Evaluator(inferl.DoublyRobust(1)).update(episodes_of(row)) for row in returns]
+    played = [inferl.Evaluator(inferl.DoublyRobust(1)).update(inferl.Transitions.from_returns(row)) for row in returns]
     return inferl.compare({str(i): one for i, one in enumerate(played)})
 
 

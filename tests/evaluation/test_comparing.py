@@ -14,7 +14,6 @@ from scipy import stats
 import inferl
 from inferl.data.transitions import Transitions
 from inferl.errors import KindError, LevelError, SettingError, TargetError
-from inferl.evaluation.comparing import episodes_of
 from inferl.evaluation.comparison import FAIL, INCONCLUSIVE, PASS, Comparison
 from inferl.interval import Interval
 from inferl.runs import Run
@@ -42,7 +41,7 @@ def play(action: Any, seed: int = 0, episodes: int = 100, **options: Any) -> inf
 
 def earned(returns: Any) -> inferl.Evaluator:
     """An evaluator that knows nothing but these returns."""
-    return inferl.Evaluator(inferl.DoublyRobust(1)).update(episodes_of(np.asarray(returns, float)))
+    return inferl.Evaluator(inferl.DoublyRobust(1)).update(inferl.Transitions.from_returns(np.asarray(returns, float)))
 
 
 def test_two_independent_results_are_subtracted_as_welch_does() -> None:
@@ -128,7 +127,7 @@ def test_matched_pairs_are_as_correlated_as_their_returns() -> None:
 def _as_run(returns: Any) -> Run:
     """A run of episodes of one step with seed 0."""
     run = Run(inferl.Evaluator(inferl.DoublyRobust(1)), "evaluate_policy", {"env": "luck", "seed": 0})
-    run.fold(episodes_of(np.asarray(returns, float)), _Matchable())  # type: ignore[arg-type]
+    run.fold(inferl.Transitions.from_returns(np.asarray(returns, float)), _Matchable())  # type: ignore[arg-type]
     return run
 
 

@@ -129,7 +129,7 @@ def test_a_run_writes_json(results: dict[str, Any], tmp_path: Path) -> None:
     verdicts = {row["name"]: row["met"] for row in again["judged"]}
     assert verdicts["one-hot, tiny, with its checks: times the step"]
     assert not verdicts["GTD2, tiny, without checks: times the step"]
-    assert verdicts["GTD2, tiny: share of the peak"]
+    assert verdicts["GTD2, tiny, without checks: share of the peak"]
     assert all(row["reach"] and row["shown"] for row in again["judged"])
 
 

@@ -11,7 +11,15 @@ import pytest
 
 from inferl.errors import DataError
 from studies.pages import TEMPLATES, render, replaced
-from studies.validity import manyparts_page, page, propensities_page, selfcompare_page, trust_page, value_page
+from studies.validity import (
+    best_of_page,
+    manyparts_page,
+    page,
+    propensities_page,
+    selfcompare_page,
+    trust_page,
+    value_page,
+)
 
 
 def result(name: str) -> dict[str, Any]:
@@ -40,6 +48,14 @@ def trust(met: bool) -> str:
     return render("trust", **trust_page.facts(content, closer, result("rules"), result("rare"), result("series")))
 
 
+def best_of(met: bool) -> str:
+    content = result("best_of")
+    for cell in content["cells"]:
+        cell["with_false_best"] = 0 if met else cell["trainings"]
+        cell["said_above"] = 0
+    return render("best_of", **best_of_page.facts(content))
+
+
 def propensities(met: bool) -> str:
     content = result("propensities")
     for cell in content["cells"]:
@@ -59,6 +75,7 @@ def selfcompare(met: bool) -> str:
     [
         (selfcompare, ["Not met: Taxi, optimal, 2 policies; ", "race, lead 0.5"]),
         (propensities, ["Monte-Carlo error in: clinic, 250 episodes, value", "(With the true probabilities: clinic,"]),
+        (best_of, ["More often than it may: normal (new best)"]),
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
         (lambda met: render("manyparts", **manyparts_page.facts(judged("manyparts", "cells", met))), ["Not met: AR("]),

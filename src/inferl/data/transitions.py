@@ -125,6 +125,24 @@ class Transitions(Rows):
             object.__setattr__(new, name, value)
         return new
 
+    @classmethod
+    def from_returns(cls, returns: ArrayLike) -> Transitions:
+        """Build a chunk from the returns of whole episodes: each episode is one step that earns all of it.
+
+        For the mean return nothing else is needed, so this is the way in for loops and libraries that play episodes
+        themselves. Episodes must be chosen beforehand: those that *end* first would be the short ones.
+
+        >>> from inferl import DoublyRobust, Evaluator
+        >>> played = np.random.default_rng(0).normal(100.0, 20.0, size=50)
+        >>> print(Evaluator(DoublyRobust(1)).update(Transitions.from_returns(played)).interval())
+        103 [97, 108] 95% pointwise, 50 transitions
+        """
+        earned = as_array("returns", returns)
+        if earned.ndim != 1:
+            raise ShapeError(f"returns have shape {earned.shape}; expected one number for each episode")
+        nowhere = np.zeros(len(earned), np.int64)
+        return cls(nowhere, earned, nowhere, 0.0)
+
     def verify(self) -> None:
         """Raise for values that the constructor rejects."""
         if len(self.features):

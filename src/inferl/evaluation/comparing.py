@@ -27,7 +27,7 @@ from inferl.interval import Interval, anytime, check_level
 from inferl.methods.base import Reading
 from inferl.runs import Run
 
-__all__ = ["check_names", "compare", "episodes_of", "exact", "share_of"]
+__all__ = ["check_names", "compare", "exact", "share_of"]
 
 PLAYED = ("rollout", "evaluate_policy")  # commands whose episodes follow from a seed
 KINDS = (None, "simultaneous", "anytime")
@@ -114,16 +114,6 @@ def share_of(level: float, pairs: int) -> float:
     return 1 - (1 - level) / pairs
 
 
-def episodes_of(returns: Floats) -> Transitions:
-    """Return episodes of one step that earn these returns; `DoublyRobust` estimates their mean.
-
-    >>> print(Evaluator(DoublyRobust(1)).update(episodes_of(np.arange(20.0))).interval())
-    9.5 [6.7, 12.3] 95% pointwise, 20 transitions
-    """
-    state = np.zeros(len(returns), np.int64)
-    return Transitions(state, returns, state, 0.0)
-
-
 def exact(evaluator: Evaluator) -> bool:
     """Whether all episodes were the same, step for step, so that nothing seems to be random."""
     return any(check.name == "randomness" for check in evaluator.with_pending().source_checks)
@@ -174,7 +164,7 @@ class _Side:
         if common == len(self.returns):
             return self
         returns = self.returns[:common]
-        return _Side(self.name, Evaluator(DoublyRobust(1)).update(episodes_of(returns)), returns)
+        return _Side(self.name, Evaluator(DoublyRobust(1)).update(Transitions.from_returns(returns)), returns)
 
 
 def check_names(policies: Any) -> None:
@@ -255,7 +245,7 @@ def _difference(a: _Side, b: _Side, matched: bool, level: float, always: bool) -
     if matched:
         assert a.returns is not None
         assert b.returns is not None
-        evaluator = Evaluator(DoublyRobust(1)).update(episodes_of(a.returns - b.returns))
+        evaluator = Evaluator(DoublyRobust(1)).update(Transitions.from_returns(a.returns - b.returns))
         found = evaluator.interval(None, level, "anytime" if always else "normal")
         constant = exact(a.evaluator) and exact(b.evaluator) and found.standard_error == 0
         about = difference_of(one.estimand, other.estimand)

@@ -10,8 +10,9 @@ from typing import Any
 
 from inferl.algorithms import DoublyRobust
 from inferl.data.arrays import as_count
+from inferl.data.transitions import Transitions
 from inferl.errors import SettingError
-from inferl.evaluation.comparing import check_names, episodes_of, exact, share_of
+from inferl.evaluation.comparing import check_names, exact, share_of
 from inferl.evaluation.comparison import PASS, Comparison, check_margin, implied, unbeaten
 from inferl.evaluation.watching import progress_bar
 from inferl.evaluator import FEWEST, Evaluator
@@ -189,7 +190,7 @@ class _Duel:
         """Add the episodes that are new, and read the anytime interval."""
         done, sides = self._evaluator.episodes, (self.one, self.other)
         one, other = (run.returns.ended[done:] for run in sides if run.returns is not None)
-        self._evaluator.update(episodes_of(one - other))
+        self._evaluator.update(Transitions.from_returns(one - other))
         found = self._evaluator.interval(None, level, "anytime")
         constant = found.standard_error == 0 and all(exact(run.evaluator) for run in sides)
         steps = sum(run.evaluator.n for run in sides)
