@@ -63,8 +63,8 @@ def evaluate_policy(
     discount
         gamma, in (0, 1].
     features
-        Turns observations into features. Not needed for returns: on-policy, and where episodes end, the answer does
-        not depend on them. ``time_limit="cut"`` needs them.
+        Turns observations into features, or the name of some, as for `sources.rollout`: ``"auto"``. Not needed for
+        returns: on-policy, and where episodes end, the answer does not depend on them. ``time_limit="cut"`` needs them.
     time_limit
         What a truncation means. ``"ends"``: returns count up to it. ``"cut"``: the value extends beyond it. Default:
         ``"ends"`` without features or with discount 1.
@@ -98,6 +98,7 @@ def evaluate_policy(
         options = {"env": source.name, "episodes": most, "seed": seed}
         kind = "anytime" if watched else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
+        run.evaluator.expect(source)
         with _display(source.name, most, until_width, progress) as show:
             _play(run, source, until_width, until_lower, show)
         return _result(run, source)

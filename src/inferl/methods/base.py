@@ -191,6 +191,10 @@ class Method:
     def admit(self, state: Any, rows: Sequence[Transitions | Increments]) -> None:
         """Refuse rows that would make the state too large."""
 
+    @classmethod
+    def admit_vectors(cls, n_parameters: int) -> None:
+        """Refuse features that are vectors with so many parameters, before any of them is computed."""
+
     # Reading.
 
     def read(self, algorithm: Algorithm, state: Any, rows: Floats, jointly: bool = False) -> Reading:
