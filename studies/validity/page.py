@@ -14,7 +14,7 @@ from studies.markdown import Columns, count, percent, table_of, yes
 from studies.markdown import share as interval_of
 from studies.pages import render, replaced
 from studies.provenance import origin, software
-from studies.validity import manyparts_page, propensities_page, trust_page, value_page
+from studies.validity import manyparts_page, propensities_page, returns_page, trust_page, value_page
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
@@ -29,6 +29,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [render("validity")]
     for name, facts, studies in (
         ("value", value_page.facts, ("value",)),
+        ("returns", returns_page.facts, ("returns", "returns_auto")),
         ("propensities", propensities_page.facts, ("propensities",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),

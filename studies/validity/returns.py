@@ -31,15 +31,15 @@ RUNS, EPISODES, LEVEL = 200, 200, 0.95
 AT_ONCE = 2000  # episodes of a job
 
 
-def _upright(pole: Any) -> int:
+def upright(pole: Any) -> int:
     return int(pole[2] + 0.3 * pole[3] + 0.02 * pole[0] + 0.05 * pole[1] > 0)
 
 
-def _with_the_swing(acrobot: Any) -> int:
+def with_the_swing(acrobot: Any) -> int:
     return 2 if acrobot[5] > 0 else 0
 
 
-def _with_the_motion(car: Any) -> int:
+def with_the_motion(car: Any) -> int:
     return 2 if car[1] >= 0 else 0
 
 
@@ -58,7 +58,7 @@ def _optimal(env: str) -> Callable[[], Any]:
     return lambda: inferl.environments.FiniteMDP.from_toy_text(gymnasium.make(env)).optimal_policy(0.99)
 
 
-def _pilot() -> Any:
+def lander_pilot() -> Any:
     from gymnasium.envs.box2d.lunar_lander import heuristic  # here: Box2D is wanted by this problem only
 
     lander = SimpleNamespace(unwrapped=SimpleNamespace(continuous=False))  # all that it asks of the environment
@@ -70,15 +70,15 @@ def _greedy(function: Callable[[Any], int], epsilon: float, n_actions: int) -> C
 
 
 PROBLEMS = {
-    "CartPole, stochastic": Problem("CartPole-v1", _greedy(_upright, 0.5, 2), 20_000),
+    "CartPole, stochastic": Problem("CartPole-v1", _greedy(upright, 0.5, 2), 20_000),
     "CartPole, deterministic": Problem("CartPole-v1", lambda: lambda pole: int(pole[2] > 0)),
-    "CartPole, nearly perfect": Problem("CartPole-v1", _greedy(_upright, 0.25, 2), 20_000),
-    "Acrobot": Problem("Acrobot-v1", _greedy(_with_the_swing, 0.1, 3), 20_000),
-    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(_with_the_motion, 0.5, 3), 20_000),
+    "CartPole, nearly perfect": Problem("CartPole-v1", _greedy(upright, 0.25, 2), 20_000),
+    "Acrobot": Problem("Acrobot-v1", _greedy(with_the_swing, 0.1, 3), 20_000),
+    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(with_the_motion, 0.5, 3), 20_000),
     "Taxi, optimal": Problem("Taxi-v4", _optimal("Taxi-v4")),
     "Blackjack": Problem("Blackjack-v1", lambda: lambda hand: int(hand[0] < 17)),
     "CliffWalking, nothing random": Problem("CliffWalking-v1", _optimal("CliffWalking-v1"), 2_000),
-    "LunarLander, Gymnasium's heuristic": Problem("LunarLander-v3", _pilot, 20_000),
+    "LunarLander, Gymnasium's heuristic": Problem("LunarLander-v3", lander_pilot, 20_000),
 }
 
 

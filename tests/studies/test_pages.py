@@ -11,7 +11,7 @@ import pytest
 
 from inferl.errors import DataError
 from studies.pages import TEMPLATES, render, replaced
-from studies.validity import manyparts_page, page, propensities_page, trust_page, value_page
+from studies.validity import manyparts_page, page, propensities_page, returns_page, trust_page, value_page
 
 
 def result(name: str) -> dict[str, Any]:
@@ -47,9 +47,23 @@ def propensities(met: bool) -> str:
     return render("propensities", **propensities_page.facts(content))
 
 
+def returns(met: bool) -> str:
+    none, auto = result("returns"), result("returns_auto")
+    for cell in (*none["cells"], *auto["cells"]):
+        cell |= {"median_width": 1.0, "misses": [["rarity"]], "binomial_99.9": (0.9, 0.99) if met else (0.8, 0.9)}
+    none["cells"][1] |= {"misses": [["rarity"] if met else []]}
+    for cell in auto["cells"]:
+        cell |= {"covered": 48, "covered without": 48 if met else 47}
+    return render("returns", **returns_page.facts(none, auto))
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [
+        (
+            returns,
+            ["**Not met: CartPole, deterministic, features none", "Met by the check alone: ", "48 of 50 with, 47"],
+        ),
         (propensities, ["Monte-Carlo error in: clinic, 250 episodes, value", "(With the true probabilities: clinic,"]),
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
