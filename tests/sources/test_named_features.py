@@ -18,6 +18,7 @@ from inferl.features.named import FITTED_ON, FromData, features_for, is_name
 from inferl.features.spaces import Combinations, flattened, number_of_columns
 from inferl.policies import Uniform
 from inferl.sources import Rollout, rollout
+from inferl.testing import check_source
 
 NAMES = ("auto", "observation", "random-fourier:16", "fourier:2x2", "rbf:10", "tiles:2x2")
 
@@ -71,6 +72,11 @@ def test_they_are_fitted_to_the_first_steps_of_the_source() -> None:
         pass
     assert isinstance(source.features, FromData)
     assert source.features.fitted == RandomFourier.from_data(joined(plain, steps=FITTED_ON).features, 64)
+
+
+@pytest.mark.parametrize("name", ["auto", "rbf:10"])
+def test_the_contract_of_a_source(name: str) -> None:
+    check_source(lambda: pole(name, episodes=40))
 
 
 def test_before_the_first_step_there_are_none() -> None:
@@ -127,6 +133,7 @@ def test_evaluate_policy_takes_names() -> None:
     plain, fitted = (inferl.evaluate_policy("CartPole-v1", lean, features=f) for f in (None, "auto"))
     assert fitted.interval.estimate == pytest.approx(plain.interval.estimate, rel=1e-9)
     assert fitted.interval.width == pytest.approx(plain.interval.width, rel=0.02)
+    assert "64 random Fourier features" in fitted.report.facts["features"]
     beyond = inferl.evaluate_policy("CartPole-v1", lean, features="auto", time_limit="cut", discount=0.99)
     assert 33.2592 < beyond.interval.estimate < 35.2592  # the mean of a million episodes is 34.2592
     assert abs(float(beyond.evaluator.interval("fitted").estimate) - 34.2592) < 1.5  # the observation alone: 29.8

@@ -132,7 +132,7 @@ def _play(
 
 def _result(run: Run, source: Rollout) -> Result:
     summary = run.evaluator.with_pending().episodes
-    run.facts = {
+    run.facts = source.describe() | {
         "environment": f"{source.name}, {summary.closed:,} episodes, {run.evaluator.n:,} steps, seed {source.seed}"
     }
     report = run.report()

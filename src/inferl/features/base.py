@@ -31,6 +31,9 @@ Bounds = tuple[float, ...]
 class Features(Protocol):
     """Anything with a `dimension` that maps observations to features.
 
+    A map may also say whether it is `tabular`: True if it returns row numbers of a table, False if it returns vectors.
+    Too many vectors are then refused before any of them is computed.
+
     >>> class Square:
     ...     dimension = 2
     ...
