@@ -189,7 +189,7 @@ class Evaluator:
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
-        self.expect(data)
+        self.method.expect(self.algorithm, data)
         if getattr(data, "endless", False):
             raise SettingError("this source never ends; limit it, as in source.take(episodes=100), or use until()")
         with self._heeding(data):
@@ -205,11 +205,6 @@ class Evaluator:
             yield
         finally:
             self.heed(source, earlier)
-
-    def expect(self, source: Any) -> None:
-        """Refuse a source, before its first chunk is made, whose features are vectors that are too long."""
-        if getattr(source, "tabular", None) is False:
-            self.method.admit_vectors(self.algorithm.dimension)
 
     def heed(self, source: Any, earlier: tuple[Check, ...] = ()) -> None:
         """Take over the checks that a source makes of what was read; `earlier` ones are those of other sources."""
@@ -310,7 +305,7 @@ class Evaluator:
         5.05 [4.93, 5.18] 95% anytime, 15,000 transitions
         """
         check_level(level)
-        self.expect(source)
+        self.method.expect(self.algorithm, source)
         asked = _questions(width, lower_above, upper_below, 0 if after is None else after)
         chunks, earlier = _chunks(source), self._state.source_checks
 

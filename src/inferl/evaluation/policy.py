@@ -98,7 +98,7 @@ def evaluate_policy(
         options = {"env": source.name, "episodes": most, "seed": seed}
         kind = "anytime" if watched else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
-        run.evaluator.expect(source)
+        run.evaluator.method.expect(run.evaluator.algorithm, source)
         with _display(source.name, most, until_width, progress) as show:
             _play(run, source, until_width, until_lower, show)
         return _result(run, source)

@@ -195,6 +195,11 @@ class Method:
     def admit_vectors(cls, n_parameters: int) -> None:
         """Refuse features that are vectors with so many parameters, before any of them is computed."""
 
+    def expect(self, algorithm: Algorithm, source: Any) -> None:
+        """Refuse a source, before its first chunk is made, whose features are vectors that are too long."""
+        if getattr(source, "tabular", None) is False:
+            self.admit_vectors(algorithm.dimension)
+
     # Reading.
 
     def read(self, algorithm: Algorithm, state: Any, rows: Floats, jointly: bool = False) -> Reading:
