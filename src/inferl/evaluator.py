@@ -38,7 +38,6 @@ from inferl.storage.storable import storable, verify_together
 
 __all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
 
-
 FEWEST = {"steps": 1000, "episodes": 32}  # before `until` may stop
 
 
