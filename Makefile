@@ -71,10 +71,12 @@ pages: $(TEST_READY) ## write what README.md and docs/ take from results and fro
 	$(BIN)/python -m studies.validity.page
 	$(BIN)/python -m studies.shell
 
-validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 4 hours), writes docs/validity.md
+validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage studies (about 5 hours), writes docs/validity.md
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.value
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.trust $(ARGUMENTS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.manyparts
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.returns
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.returns_auto
 	$(BIN)/python -m studies.validity.page
 
 reproduce: $(TEST_READY) ## the experiments of the paper, on all cores: make reproduce EXPERIMENT=frozenlake ARGUMENTS=--quick

@@ -38,7 +38,6 @@ from inferl.storage.storable import storable, verify_together
 
 __all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
 
-
 FEWEST = {"steps": 1000, "episodes": 32}  # before `until` may stop
 
 
@@ -195,6 +194,7 @@ class Evaluator:
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
+        self.method.expect(self.algorithm, data)
         if getattr(data, "endless", False):
             raise SettingError("this source never ends; limit it, as in source.take(episodes=100), or use until()")
         with self._heeding(data):
@@ -310,6 +310,7 @@ class Evaluator:
         5.05 [4.93, 5.18] 95% anytime, 15,000 transitions
         """
         check_level(level)
+        self.method.expect(self.algorithm, source)
         asked = _questions(width, lower_above, upper_below, 0 if after is None else after)
         chunks, earlier = _chunks(source), self._state.source_checks
 

@@ -95,6 +95,36 @@ def test_a_run_is_resumed_with_the_same_bits(env: str, tmp_path: Path) -> None:
     assert runner.invoke(app, ["resume", str(run_file)]).stdout == result.stdout
 
 
+def test_fitted_features_are_kept_in_the_run_file(tmp_path: Path) -> None:
+    """Killed after fewer steps than the features are fitted to, and resumed with another number of copies."""
+    straight, run_file = tmp_path / "straight.run", tmp_path / "pole.run"
+    options = ["--features", "random-fourier:8", "--discount", "0.99", "--seed", "3", "--episodes", "60"]
+    rollout("CartPole-v1", *options, "--checkpoint", str(straight))
+    whole = Run.load(straight)
+    source = make_rollout(whole.options)
+    run = Run(Evaluator(whole.evaluator.algorithm), "rollout", whole.options | {"num_envs": 2})
+    for chunk in source.take(steps=700):
+        run.take(chunk, source)
+    run.save(run_file)
+    result = runner.invoke(app, ["resume", str(run_file)])  # no code is named, so nothing is asked
+    assert result.exit_code == 0, result.output
+    assert evaluator_bits(run_file) == evaluator_bits(straight)
+    assert "8 random Fourier features; fitted to the first 1,000 steps" in result.stdout
+    again = make_rollout(whole.options).resume(whole.position)
+    assert again.features(np.zeros(4)).tolist() == source.features(np.zeros(4)).tolist()
+
+
+@pytest.mark.parametrize("options", [["--time-limit", "cut", "--discount", "0.99"], ["--estimator", "fitted"]])
+def test_features_are_chosen_where_returns_are_not_enough(options: list[str]) -> None:
+    text = rollout("CartPole-v1", "--episodes", "40", *options).stdout
+    assert "TD(dimension=69, trace=0.0)" in text
+    assert "64 random Fourier features" in text
+
+
+def test_returns_need_no_features() -> None:
+    assert "TD(dimension=1, trace=0.0)" in rollout("CartPole-v1", "--episodes", "5", "--discount", "0.99").stdout
+
+
 def test_options_of_the_environment() -> None:
     options = ["--env-option", "map_name=8x8", "--env-option", "is_slippery=false", "--features", "observation"]
     text = rollout(*LAKE, *options).stdout
@@ -107,7 +137,9 @@ def test_options_of_the_environment() -> None:
         (["NoSuchLake-v1"], "Gymnasium cannot make 'NoSuchLake-v1'"),
         (["FrozenLake-v1", "--env-option", "slippery"], "write name=value"),
         (["FrozenLake-v1", "--env-option", "ice=3"], "Gymnasium cannot make"),
-        (["Blackjack-v1", "--features", "observation"], "are no vectors; give --features module:name"),
+        (["CartPole-v1", "--features", "tiles:8"], "write, for example, tiles:8x4"),
+        (["CartPole-v1", "--features", "tiles:8x10"], "at most 2,000 parameters, not 80,000"),
+        (["FrozenLake-v1", "--features", "fourier:2"], "16 states; say auto"),
         (["FrozenLake-v1", "--level", "2"], "level is 2"),
     ],
 )

@@ -18,6 +18,7 @@ from inferl.features import (
     Function,
     Network,
     OneHot,
+    RandomFourier,
     Scaled,
     TileCoding,
     Transform,
@@ -29,6 +30,8 @@ POINTS = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
 
 EVERY: dict[str, Features] = {
     "fourier": Fourier([-1, -1], [1, 1], 3),
+    "two of the columns": Fourier([-1, -1], [1, 1], 3, interactions=1),
+    "random fourier": RandomFourier(8, [0, 0.5], [1, 2], scale=0.7, seed=3),
     "tiles": TileCoding([-1, -1], [1, 1], tilings=3, tiles=4),
     "rbf": RBF(np.random.default_rng(1).normal(size=(7, 2)), [0.5, 2.0]),
     "scaled": Scaled([-1, -2], [1, 2]),
@@ -60,7 +63,7 @@ def test_observations_of_another_shape_are_refused(name: str, bad: Any) -> None:
         EVERY[name](bad)
 
 
-@pytest.mark.parametrize("name", ["fourier", "tiles", "rbf", "scaled", "intercept"])
+@pytest.mark.parametrize("name", ["fourier", "random fourier", "tiles", "rbf", "scaled", "intercept"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_is_named(name: str, bad: float) -> None:
     """A NaN would otherwise be assigned to some tile."""
@@ -68,10 +71,13 @@ def test_what_is_not_finite_is_named(name: str, bad: float) -> None:
         EVERY[name]([[0.0, 0.0], [bad, 0.0]])
 
 
-@pytest.mark.parametrize("name", ["fourier", "tiles", "rbf", "scaled rbf", "intercept"])
+@pytest.mark.parametrize(
+    "name", ["fourier", "two of the columns", "random fourier", "tiles", "rbf", "scaled rbf", "intercept"]
+)
 def test_they_print_and_compare(name: str) -> None:
     features = EVERY[name]
-    twin = eval(repr(features), {c.__name__: c for c in (Fourier, TileCoding, RBF, Scaled, WithIntercept)})
+    classes = (Fourier, RandomFourier, TileCoding, RBF, Scaled, WithIntercept)
+    twin = eval(repr(features), {c.__name__: c for c in classes})
     assert twin == features
     assert hash(twin) == hash(features)
 
@@ -324,3 +330,45 @@ def test_an_evaluator_learns_with_a_network() -> None:
     source = inferl.sources.rollout(env, lambda pole: int(pole[2] > 0), features, discount=0.9)
     evaluator = inferl.Evaluator(inferl.TD(features.dimension)).update(source.take(steps=2000))
     assert 9 < evaluator.interval(source.start()).estimate < 10.1
+
+
+@pytest.mark.torch
+def test_a_network_with_several_outputs() -> None:
+    import torch
+
+    class Both(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, names: bool) -> None:
+            super().__init__()
+            self.one, self.two, self.names = torch.nn.Linear(2, 3), torch.nn.Linear(2, 5), names
+
+        def forward(self, x: Any) -> Any:
+            both = self.one(x), self.two(x)
+            return {"one": both[0], "two": both[1]} if self.names else both
+
+    assert Network(Both(False), output=1)(POINTS).shape == (50, 5)
+    assert Network(Both(True), n_features=3, output="one")(POINTS).shape == (50, 3)
+    with pytest.raises(SettingError, match=r"several parts \(0, 1\), not a tensor; say which of them, output=0"):
+        Network(Both(False))(POINTS)
+    with pytest.raises(SettingError, match=r"no output 'three': .* has the parts 'one', 'two'"):
+        Network(Both(True), output="three")(POINTS)
+    with pytest.raises(SettingError, match=r"no output 1: .* is not in parts"):
+        Network(torch.nn.Linear(2, 5), output=1)(POINTS)
+    with pytest.raises(ShapeError, match=r"features of shape \(50, 3\).*n_features"):
+        Network(Both(True), output="one")(POINTS)
+
+
+@pytest.mark.torch
+def test_parts_of_a_stable_baselines_policy() -> None:
+    from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": {"pi": [16], "vf": [24]}}, device="cpu", seed=0)
+    pole = np.random.default_rng(0).normal(size=(7, 4))
+    policy = model.policy
+    for output, width in ((0, 16), (1, 24)):
+        features = Network(policy.mlp_extractor, output=output)
+        assert features.dimension == width
+        assert features(pole).shape == (7, width)
+    assert Network(policy.features_extractor).dimension == 4
+    np.testing.assert_allclose(Network(policy.features_extractor)(pole), pole, rtol=1e-6)
+    with pytest.raises(SettingError, match="output=0"):
+        Network(policy.mlp_extractor)(pole)

@@ -237,7 +237,7 @@ ONLY = Dice()
         ({"env": Dice(), "num_envs": 2}, SettingError, "it has no spec"),
         ({"env": gymnasium.make_vec("CartPole-v1", 2), "num_envs": 2}, SettingError, "a vector environment of 2"),
         ({"num_envs": 0}, SettingError, "num_envs"),
-        ({"time_limit": "cut"}, SettingError, "give features, or count returns up to the limit"),
+        ({"time_limit": "cut"}, SettingError, "give features, such as 'auto', or count returns up to the limit"),
         ({"policy": lambda _: 2}, DataError, "no action of Discrete"),
         ({"policy": Two()}, ShapeError, "chose 2 actions for 8 observations"),
     ],

@@ -16,6 +16,7 @@ from studies.validity import (
     manyparts_page,
     page,
     propensities_page,
+    returns_page,
     selfcompare_page,
     trust_page,
     value_page,
@@ -70,10 +71,24 @@ def selfcompare(met: bool) -> str:
     return render("selfcompare", **selfcompare_page.facts(content))
 
 
+def returns(met: bool) -> str:
+    none, auto = result("returns"), result("returns_auto")
+    for cell in (*none["cells"], *auto["cells"]):
+        cell |= {"median_width": 1.0, "misses": [["rarity"]], "binomial_99.9": (0.9, 0.99) if met else (0.8, 0.9)}
+    none["cells"][1] |= {"misses": [["rarity"] if met else []]}
+    for cell in auto["cells"]:
+        cell |= {"covered": 19, "covered without": 19 if met else 18}
+    return render("returns", **returns_page.facts(none, auto))
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [
         (selfcompare, ["Not met: Taxi, optimal, 2 policies; ", "race, lead 0.5"]),
+        (
+            returns,
+            ["**Not met: CartPole, deterministic, features none", "Met by the check alone: ", "19 of 20 with, 18"],
+        ),
         (propensities, ["Monte-Carlo error in: clinic, 250 episodes, value", "(With the true probabilities: clinic,"]),
         (best_of, ["More often than it may: normal (new best)"]),
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),

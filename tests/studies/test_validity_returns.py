@@ -13,13 +13,15 @@ from studies.validity.returns import PROBLEMS, cell_of, one_run, returns_of
 def test_a_run_is_evaluate_policy(name: str) -> None:
     problem = PROBLEMS[name]
     result = inferl.evaluate_policy(problem.env, problem.policy(), episodes=40, seed=3)
-    found, _ = one_run(returns_of(name, 40, seed=3))
-    assert (found.estimate, found.lower, found.upper) == pytest.approx(
-        (result.interval.estimate, result.interval.lower, result.interval.upper)
-    )
+    found = one_run(returns_of(name, 40, seed=3))
+    assert found["interval"] == pytest.approx([result.interval.estimate, result.interval.lower, result.interval.upper])
+    assert found["mean"] == pytest.approx(result.interval.estimate)
 
 
 def test_runs_that_miss_are_counted_with_their_checks() -> None:
-    rare = np.where(np.arange(400) % 200 == 0, 1.0, 0.0)
-    cell = cell_of("rare", rare, np.full(1000, 0.5), runs=2, episodes=200)
-    assert (cell["covered"], cell["misses"], cell["misses with a failed check"]) == (0, 2, 2)
+    rare = one_run(np.where(np.arange(200) == 0, 1.0, 0.0))
+    usual = one_run(np.tile([0.0, 1.0], 100))
+    cell = cell_of("rare", "none", [rare, usual], episodes=200, truth=0.5, error=0.0)
+    assert (cell["repeats"], cell["covered"], cell["plain covered"]) == (2, 1, 1)
+    assert ["rarity" in failed for failed in cell["misses"]] == [True]
+    assert cell["median_plain_width"] == pytest.approx(1.96 * (0.005 + np.sqrt(1 / 796)))  # 1 / 200 and .25 / 199

@@ -268,6 +268,7 @@ def _state(values: dict[str, str], source: Source) -> Any:
 def make_rollout(options: Mapping[str, Any]) -> Rollout:
     """Make the environment and the policy that the options of ``inferl rollout`` describe."""
     from inferl.evaluation.policy import MOST, USUAL
+    from inferl.features.named import is_name
     from inferl.policies import Uniform
     from inferl.sources import rollout
     from inferl.sources.steps import import_gymnasium
@@ -281,8 +282,8 @@ def make_rollout(options: Mapping[str, Any]) -> Rollout:
     except (gymnasium.error.Error, TypeError) as error:
         raise SettingError(f"Gymnasium cannot make {options['env']!r}: {error}") from None
     policy = Uniform(env.action_space) if options["policy"] == "random" else _imported(options["policy"])
-    named = options.get("features")
-    features = _usual_features(env) if named == "observation" else None if named is None else _imported(named)
+    named = options.get("features", "auto" if _needs_features(options) else None)
+    features = named if named is None or is_name(named) else _imported(named)
     watched = "until_width" in options or "until_lower" in options
     said: dict[str, Any] = {name: options.get(name) for name in ("seed", "time_limit", "num_envs")}
     said["episodes"] = options.get("episodes", MOST if watched else USUAL)
@@ -312,15 +313,15 @@ def _imported(text: str) -> Any:
         raise SettingError(f"cannot import {text}: {error}") from None
 
 
-def _usual_features(env: Any) -> Any:
-    """Return a table for a finite space; else the observation and an intercept."""
-    import numpy as np
+def _needs_features(options: Mapping[str, Any]) -> bool:
+    """Whether a rollout asks for more than returns can say.
 
-    from inferl.features import Function, WithIntercept
-
-    space = env.observation_space
-    if hasattr(space, "n"):
-        return space
-    if space.shape is None or len(space.shape) != 1:
-        raise SettingError(f"observations of {space} are no vectors; give --features module:name")
-    return WithIntercept(Function(lambda observations: np.asarray(observations, np.float64), int(space.shape[0])))
+    >>> _needs_features({"time_limit": "cut"}), _needs_features({"discount": 0.99})
+    (True, False)
+    """
+    return (
+        options.get("time_limit") == "cut"
+        or options.get("estimator") == "fitted"
+        or options.get("algorithm", "td") != "td"
+        or any(target != "start" for target in options.get("target", ()))
+    )

@@ -28,6 +28,7 @@ from inferl.diagnostics import Check, Report
 from inferl.errors import InputError, SettingError
 from inferl.evaluation.log import opened
 from inferl.interval import check_level
+from inferl.methods.registry import method_named
 from inferl.methods.schedule import uninterrupted
 from inferl.runs import POLICIES, Run
 from inferl.sources import Source
@@ -57,6 +58,8 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     source = make_source(command, options)
     if baseline:
         return _answer_by_baseline(settings, source, reply)
+    if getattr(source, "tabular", None) is False:
+        method_named(settings.method).admit_vectors(source.dimension)
     chunks, n_policies = opened(source)
     check_reply(reply, n_policies)
     at_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))

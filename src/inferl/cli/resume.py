@@ -117,10 +117,12 @@ def check_options(run: Run, run_file: Path) -> None:
 def _code(run: Run) -> list[str]:
     """Return what a run would import: feature map and policies of a log; policy, features and world of a rollout."""
     from inferl.cli.building import code_in, map_in
+    from inferl.features.named import is_name
 
     if run.command == "evaluate":
         return [*map_in(run.options), *code_in(run.options.get("policy", ""))]
-    return [run.options[name] for name in ("policy", "features", "env") if ":" in run.options.get(name, "")]
+    named = [run.options.get(name, "") for name in ("policy", "features", "env")]
+    return [text for text in named if ":" in text and not is_name(text)]
 
 
 def _ask(code: list[str], run_file: Path, yes: bool) -> None:

@@ -41,8 +41,10 @@ def rollout(
     features: Annotated[
         str | None,
         typer.Option(
-            help="module:name of a feature map, or observation: the state, or the observed numbers and a constant. "
-            "Default: none, for the mean return.",
+            help="auto (a table of a finite space, else random Fourier features), observation, random-fourier:128, "
+            "fourier:2, fourier:3x2 (order, interactions), rbf:50, tiles:8x4 (tilings, tiles), or module:name of a "
+            "feature map. Default: none, for the mean return; auto where returns are not enough, as with "
+            "--time-limit cut.",
             rich_help_panel=_PANEL,
         ),
     ] = None,
@@ -68,7 +70,7 @@ def rollout(
 
     [bold]inferl rollout CartPole-v1 --policy my_model:model --until-width 5[/bold]
 
-    [bold]inferl rollout CartPole-v1 --features observation --discount 0.99[/bold]
+    [bold]inferl rollout CartPole-v1 --features auto --discount 0.99[/bold]
     """
     if config.write_config is not None:
         return write_config(ctx, config.write_config)

@@ -112,11 +112,11 @@ def is_module(thing: object) -> bool:
     return torch is not None and isinstance(thing, torch.nn.Module)
 
 
-def outputs(module: Any, batch: Any) -> Floats:
+def outputs(module: Any, batch: Any, part: int | str | None = None) -> Floats:
     """Run a module on a batch of observations, in evaluation mode and without gradients.
 
     Floats are cast to the module's dtype and moved to its device; integers stay integers (for an embedding). A dict or
-    tuple of arrays becomes a dict or tuple of tensors.
+    tuple of arrays becomes a dict or tuple of tensors. `part` chooses one tensor of a module that returns several.
 
     >>> import torch
     >>> outputs(torch.nn.Flatten(), np.ones((1, 2, 2)))
@@ -130,12 +130,33 @@ def outputs(module: Any, batch: Any) -> Floats:
             result = module(_tensors(torch, batch, parameter))
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise ShapeError(f"{name} cannot take these observations: {error}") from None
+    if part is not None:
+        result = _part(name, result, part)
     if not isinstance(result, torch.Tensor):
-        raise SettingError(
-            f"{name} returned {short(result)}, not a tensor; pass the submodule that computes the features, such as "
-            "the value_net of an mlp_extractor"
-        )
+        several = _several(result)
+        remedy = f"say which of them, output={next(iter(several))!r}" if several else "pass a module that returns one"
+        found = f"several parts ({', '.join(map(repr, several))})" if several else short(result)
+        raise SettingError(f"{name} returned {found}, not a tensor; {remedy}")
     return np.asarray(result.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _several(result: Any) -> dict[Any, Any]:
+    """Return the parts of what a module returned, by their number or name; none for a single thing.
+
+    >>> _several(("policy", "value")), _several(3)
+    ({0: 'policy', 1: 'value'}, {})
+    """
+    if isinstance(result, dict):
+        return dict(result)
+    return dict(enumerate(result)) if isinstance(result, tuple | list) else {}
+
+
+def _part(name: str, result: Any, part: int | str) -> Any:
+    several = _several(result)
+    if part not in several:
+        has = f"has the parts {', '.join(map(repr, several))}" if several else "is not in parts"
+        raise SettingError(f"there is no output {part!r}: what {name} returned {has}")
+    return several[part]
 
 
 def _tensors(torch: ModuleType, batch: Any, like: Any) -> Any:

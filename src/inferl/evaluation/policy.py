@@ -61,8 +61,8 @@ def evaluate_policy(
     discount
         gamma, in (0, 1].
     features
-        Turns observations into features. Not needed for returns: on-policy, and where episodes end, the answer does
-        not depend on them. ``time_limit="cut"`` needs them.
+        Turns observations into features, or the name of some, as for `sources.rollout`: ``"auto"``. Not needed for
+        returns: on-policy, and where episodes end, the answer does not depend on them. ``time_limit="cut"`` needs them.
     time_limit
         What a truncation means. ``"ends"``: returns count up to it. ``"cut"``: the value extends beyond it. Default:
         ``"ends"`` without features or with discount 1.
@@ -96,6 +96,7 @@ def evaluate_policy(
         options = {"env": source.name, "episodes": most, "seed": seed, "streams": getattr(source.env, "num_envs", 1)}
         kind = "anytime" if stops else "normal"
         run = Run(Evaluator(DoublyRobust(source.dimension)), "evaluate_policy", options, level=level, kind=kind)
+        run.evaluator.method.expect(run.evaluator.algorithm, source)
         with watched(source.name, progress) as show:
             _play(run, source, until_width, until_lower, most, show)
         return _result(run, source)
@@ -136,7 +137,7 @@ def _expected(now: Interval, played: int, most: int, width: float | None) -> flo
 
 def _result(run: Run, source: Rollout) -> Result:
     summary = run.evaluator.with_pending().episodes
-    run.facts = {
+    run.facts = source.describe() | {
         "environment": f"{source.name}, {summary.closed:,} episodes, {run.evaluator.n:,} steps, seed {source.seed}"
     }
     report = run.report()

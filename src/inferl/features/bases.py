@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, product
+from math import comb
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Floats, Integers, as_count, as_floats
 from inferl.errors import SettingError
-from inferl.features.base import Bounds, as_bounds, unit, vectors
+from inferl.features.base import (
+    Bounds,
+    as_bounds,
+    as_seed,
+    bounds_of,
+    combined,
+    median_distance,
+    rows_of,
+    set_fields,
+    typical,
+    unit,
+    vectors,
+)
 
 __all__ = ["RBF", "Fourier", "TileCoding"]
 
@@ -28,7 +43,10 @@ class Fourier:
     low, high
         Bounds of the observations, (k,).
     order
-        Largest frequency; there are (order + 1)^k features.
+        Largest frequency.
+    interactions
+        Largest number of columns in one feature; None: all. With all there are (order + 1)^k features; with 2,
+        1 + k order + k (k - 1) / 2 order^2.
 
     Examples
     --------
@@ -37,30 +55,57 @@ class Fourier:
     4
     >>> features([-0.5, 1]).round(3).tolist()  # (0.25, 1) when scaled
     [1.0, -1.0, 0.707, -0.707]
+    >>> Fourier(np.zeros(8), np.ones(8), order=3, interactions=2).dimension  # with all, 65,536
+    277
     """
+
+    tabular: ClassVar[bool] = False
 
     low: Bounds
     high: Bounds
     order: int
+    interactions: int | None
 
-    def __init__(self, low: ArrayLike, high: ArrayLike, order: int) -> None:
+    def __init__(self, low: ArrayLike, high: ArrayLike, order: int, interactions: int | None = None) -> None:
         lower, upper = as_bounds(low, high)
         order = as_count("order", order, 0)
-        _check_number((order + 1) ** len(lower), f"order {order} in {len(lower)} columns")
-        _set(self, low=lower, high=upper, order=order)
+        if interactions is not None:
+            interactions = as_count("interactions", interactions, 1)
+        set_fields(self, low=lower, high=upper, order=order, interactions=interactions)
+        _check_number(self.dimension, f"order {order} in {len(lower)} columns", "interactions=2, ")
+
+    @classmethod
+    def from_data(cls, observations: ArrayLike, order: int, interactions: int | None = None) -> Fourier:
+        """Take the bounds from observations (T, k): their range, and a tenth of it on both sides.
+
+        >>> Fourier.from_data([[0.0], [10.0]], order=2)
+        Fourier(low=(-1.0,), high=(11.0,), order=2, interactions=None)
+        """
+        return cls(*bounds_of(observations), order, interactions)
 
     @property
     def dimension(self) -> int:
-        """Number of features, (order + 1)^k."""
-        return int((self.order + 1) ** len(self.low))
+        """Number of features."""
+        return sum(comb(len(self.low), r) * self.order**r for r in range(self._most + 1))
+
+    @property
+    def _most(self) -> int:
+        return len(self.low) if self.interactions is None else min(self.interactions, len(self.low))
 
     @cached_property
     def _frequencies(self) -> Integers:  # (k, d)
-        return np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
+        k = len(self.low)
+        found = []
+        for columns in (chosen for r in range(self._most + 1) for chosen in combinations(range(k), r)):
+            for values in product(range(1, self.order + 1), repeat=len(columns)):
+                found.append(np.zeros(k, np.int64))
+                found[-1][list(columns)] = values
+        return np.array(sorted(map(tuple, found))).T
 
     def __call__(self, observations: ArrayLike) -> Floats:
         """Return the features of one observation (d,), or of several (T, d)."""
-        values: Floats = np.cos(np.pi * (unit(observations, self.low, self.high) @ self._frequencies))
+        points = unit(observations, self.low, self.high)
+        values: Floats = np.cos(np.pi * combined(points, self._frequencies.astype(np.float64)))
         return values
 
 
@@ -88,6 +133,8 @@ class TileCoding:
     [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     """
 
+    tabular: ClassVar[bool] = False
+
     low: Bounds
     high: Bounds
     tilings: int
@@ -97,7 +144,16 @@ class TileCoding:
         lower, upper = as_bounds(low, high)
         tilings, tiles = as_count("tilings", tilings, 1), as_count("tiles", tiles, 1)
         _check_number(tilings * tiles ** len(lower), f"{tilings} tilings of {tiles} tiles in {len(lower)} columns")
-        _set(self, low=lower, high=upper, tilings=tilings, tiles=tiles)
+        set_fields(self, low=lower, high=upper, tilings=tilings, tiles=tiles)
+
+    @classmethod
+    def from_data(cls, observations: ArrayLike, tilings: int, tiles: int) -> TileCoding:
+        """Take the bounds from observations (T, k): their range, and a tenth of it on both sides.
+
+        >>> TileCoding.from_data([[0.0], [10.0]], tilings=2, tiles=4)
+        TileCoding(low=(-1.0,), high=(11.0,), tilings=2, tiles=4)
+        """
+        return cls(*bounds_of(observations), tilings, tiles)
 
     @property
     def dimension(self) -> int:
@@ -140,6 +196,8 @@ class RBF:
     [0.135, 1.0]
     """
 
+    tabular: ClassVar[bool] = False
+
     centers: tuple[tuple[float, ...], ...]
     width: tuple[float, ...]
 
@@ -153,7 +211,30 @@ class RBF:
             raise SettingError(f"centers of shape {points.shape}; expected finite numbers (d, k), one row per feature")
         if not (np.isfinite(widths) & (widths > 0)).all():
             raise SettingError(f"width is {width!r}; widths must be finite and positive")
-        _set(self, centers=tuple(map(tuple, points.tolist())), width=tuple(widths.tolist()))
+        set_fields(self, centers=tuple(map(tuple, points.tolist())), width=tuple(widths.tolist()))
+
+    @classmethod
+    def from_data(cls, observations: ArrayLike, n: int, seed: int = 0) -> RBF:
+        """Choose n of the observations (T, k) as centers, far from each other; the width is their median distance.
+
+        Centers are drawn as by k-means++: each with a probability that grows with the squared distance from those
+        drawn before, in standardised units.
+
+        >>> RBF.from_data([[0.0], [0.1], [1.0], [1.1]], n=2).dimension
+        2
+        """
+        n = as_count("the number of centers", n, 1)
+        mean, deviation = typical(observations)
+        rows = (rows_of(observations) - mean) / deviation
+        # RandomState: NumPy promises the same numbers in all versions, which it does not for newer generators.
+        draw = np.random.RandomState(as_seed(seed))
+        chosen = [int(draw.randint(len(rows)))]
+        away = np.full(len(rows), np.inf)
+        while len(chosen) < n:
+            away = np.minimum(away, np.sum((rows - rows[chosen[-1]]) ** 2, axis=1))
+            shares = np.cumsum(away if away.any() else np.ones(len(rows)))  # fewer different rows than centers
+            chosen.append(int(np.searchsorted(shares, draw.random_sample() * shares[-1], side="right")))
+        return cls(rows[chosen] * deviation + mean, median_distance(rows) * deviation)
 
     @property
     def dimension(self) -> int:
@@ -173,14 +254,9 @@ class RBF:
         return values
 
 
-def _check_number(number: int, of_what: str) -> None:
+def _check_number(number: int, of_what: str, remedy: str = "") -> None:
     if number > MOST:
         raise SettingError(
-            f"{of_what} give {number} features, more than {MOST}; use a lower order, fewer tiles, or fewer columns"
+            f"{of_what} give {number} features, more than {MOST}; use {remedy}a lower order, fewer tiles, or fewer "
+            "columns"
         )
-
-
-def _set(instance: object, **values: object) -> None:
-    """Set the fields of a frozen dataclass."""
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)

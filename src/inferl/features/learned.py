@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from inferl.data.arrays import Floats, as_array, as_count, as_floats, short
+from inferl.data.arrays import Floats, as_array, as_count, as_floats, is_integer, short
 from inferl.data.batches import is_module, outputs
 from inferl.errors import SettingError, ShapeError
 
@@ -35,6 +35,8 @@ class Function:
     >>> features(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[ 1.,  2.], [ 3., 12.]])
     """
+
+    tabular: ClassVar[bool] = False
 
     function: Callable[[Any], ArrayLike]
     dimension: int
@@ -74,6 +76,8 @@ class Transform:
     >>> features([2.0, 3.0])
     array([1., 2., 3., 4., 6., 9.])
     """
+
+    tabular: ClassVar[bool] = False
 
     transformer: Any
     n_features: int | None = None
@@ -117,11 +121,15 @@ class Network:
     Parameters
     ----------
     module
-        From a batch of observations (T, ...) to features (T, d).
+        From a batch of observations (T, ...) to features (T, d), such as a feature extractor or the ``mlp_extractor``
+        of a Stable-Baselines3 policy.
     n_features
-        d; None: the number of outputs of its last linear layer.
+        d; None: what a module of Stable-Baselines3 says, or the number of outputs of its last linear layer.
     observation_ndim
         Number of axes of one observation: 1 for vectors, 3 for images.
+    output
+        Which of several tensors to take, where the module returns a tuple (its number) or a dict (its name). The
+        ``mlp_extractor`` of Stable-Baselines3 returns the last layers of the policy, 0, and of the value, 1.
 
     Examples
     --------
@@ -129,11 +137,16 @@ class Network:
     >>> features = Network(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()))
     >>> features.dimension, features(np.zeros(4)).shape, features(np.zeros((5, 4))).shape
     (8, (8,), (5, 8))
+    >>> Network(torch.nn.LSTM(4, 8), n_features=8, output=0)(np.zeros((5, 4))).shape  # it returns its state, too
+    (5, 8)
     """
+
+    tabular: ClassVar[bool] = False
 
     module: Any
     n_features: int | None = None
     observation_ndim: int = 1
+    output: int | str | None = None
 
     def __post_init__(self) -> None:
         if not is_module(self.module):
@@ -146,6 +159,11 @@ class Network:
         """Length of a feature vector."""
         if self.n_features is not None:
             return self.n_features
+        # The names of Stable-Baselines3: of an mlp_extractor, and of a feature extractor.
+        names: dict[Any, str] = {0: "latent_dim_pi", 1: "latent_dim_vf"}
+        said = names.get(self.output, "features_dim")
+        if is_integer(getattr(self.module, said, None)):
+            return int(getattr(self.module, said))
         widths = [part.out_features for part in self.module.modules() if hasattr(part, "out_features")]
         if not widths:
             raise SettingError(
@@ -164,7 +182,10 @@ class Network:
             )
         single = array.ndim == self.observation_ndim
         features = _checked(
-            outputs(self.module, array[None] if single else array), self.dimension, type(self.module).__name__
+            outputs(self.module, array[None] if single else array, self.output),
+            self.dimension,
+            type(self.module).__name__,
+            "; if that is right, say so: n_features",
         )
         return features[0] if single else features
 

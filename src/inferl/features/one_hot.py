@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,8 @@ class OneHot:
     >>> features.dimension
     64
     """
+
+    tabular: ClassVar[bool] = True
 
     n: int
 
@@ -65,6 +67,7 @@ class OneState:
     """
 
     dimension = 1
+    tabular = True
 
     def __call__(self, observations: Any) -> Any:
         """Return 0 for each of n observations."""
@@ -92,7 +95,7 @@ def as_features(features: Any) -> Features:
         raise SettingError(
             f"features is a {type(features).__name__}; give a feature map such as OneHot(n) or Fourier(low, high, 3), "
             "Function(f, dimension) for a function, Network(module) for a torch module, Transform(transformer) for "
-            "a scikit-learn one, or a Discrete observation space"
+            "a scikit-learn one, or a Discrete observation space; names such as 'auto' are for rollouts"
         )
     feature_map: Features = features
     return feature_map

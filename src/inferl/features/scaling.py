@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Floats, as_floats
 from inferl.errors import SettingError
-from inferl.features.base import Bounds, Features, as_bounds, unit
+from inferl.features.base import Bounds, Features, as_bounds, bounds_of, unit
 from inferl.features.one_hot import OneHot, as_features
 
 __all__ = ["Scaled", "WithIntercept"]
@@ -38,6 +38,8 @@ class Scaled:
     array([-1.,  1.])
     """
 
+    tabular: ClassVar[bool] = False
+
     low: Bounds
     high: Bounds
     features: Features | None
@@ -47,6 +49,15 @@ class Scaled:
         object.__setattr__(self, "low", lower)
         object.__setattr__(self, "high", upper)
         object.__setattr__(self, "features", None if features is None else as_features(features))
+
+    @classmethod
+    def from_data(cls, observations: ArrayLike, features: Features | None = None) -> Scaled:
+        """Take the bounds from observations (T, k): their range, and a tenth of it on both sides.
+
+        >>> Scaled.from_data([[0.0], [10.0]])
+        Scaled(low=(-1.0,), high=(11.0,), features=None)
+        """
+        return cls(*bounds_of(observations), features)
 
     @property
     def dimension(self) -> int:
@@ -66,7 +77,8 @@ class WithIntercept:
     Parameters
     ----------
     features
-        A feature map that returns vectors. `OneHot` needs no constant; `Fourier` and `TileCoding` contain one.
+        A feature map that returns vectors. `OneHot` needs no constant; `Fourier`, `RandomFourier` and `TileCoding`
+        contain one.
 
     Examples
     --------
@@ -76,6 +88,8 @@ class WithIntercept:
     >>> features.dimension
     2
     """
+
+    tabular: ClassVar[bool] = False
 
     features: Features
 

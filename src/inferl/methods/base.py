@@ -191,6 +191,15 @@ class Method:
     def admit(self, state: Any, rows: Sequence[Transitions | Increments]) -> None:
         """Refuse rows that would make the state too large."""
 
+    @classmethod
+    def admit_vectors(cls, n_parameters: int) -> None:
+        """Refuse features that are vectors with so many parameters, before any of them is computed."""
+
+    def expect(self, algorithm: Algorithm, source: Any) -> None:
+        """Refuse a source, before its first chunk is made, whose features are vectors that are too long."""
+        if getattr(source, "tabular", None) is False:
+            self.admit_vectors(algorithm.dimension)
+
     # Reading.
 
     def read(self, algorithm: Algorithm, state: Any, rows: Floats, jointly: bool = False) -> Reading:

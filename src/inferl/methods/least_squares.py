@@ -177,8 +177,8 @@ class LeastSquares(Method):
         """Start with empty sums."""
         if not algorithm.affine:
             raise SettingError(f"{algorithm} is not linear, so LeastSquares cannot solve for it; use OnlineBootstrap")
-        if algorithm.dimension > MOST_SOLVED and not algorithm.sparse:
-            raise SettingError(too_large(algorithm.dimension, "parameters"))
+        if not algorithm.sparse:
+            self.admit_vectors(algorithm.dimension)
         return self.empty(algorithm.dimension, algorithm.outputs)
 
     def empty(self, n_parameters: int, outputs: Integers = NONE) -> LeastSquaresState:
@@ -220,6 +220,12 @@ class LeastSquares(Method):
     def admit(self, state: LeastSquaresState, rows: Sequence[Transitions | Increments]) -> None:
         """Refuse rows that would make the matrix too large."""
         state.coordinates.check_room_for(rows)
+
+    @classmethod
+    def admit_vectors(cls, n_parameters: int) -> None:
+        """Refuse more parameters than can be solved for."""
+        if n_parameters > MOST_SOLVED:
+            raise SettingError(too_large(n_parameters, "parameters"))
 
     def fold(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
         """Fold increments into the sums, in place; epochs end at tile edges."""

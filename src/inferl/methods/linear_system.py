@@ -193,6 +193,8 @@ def _or_one(sizes: Floats) -> Floats:
 
 SMALLEST_CAPACITY = 16
 MOST_SOLVED = 2000  # parameters of which least squares keeps the square
+MATRICES = 16  # of this size that it keeps: A, and products of scores for 2^15 blocks
+SECONDS = 1.4e-10  # times the squared number of parameters, for a transition on one core (docs/performance.md)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +279,15 @@ class Coordinates:
 
 
 def too_large(number: int, of_what: str) -> str:
-    """Explain why least squares is refused, and what to use instead."""
+    """Explain why least squares is refused, what it would cost, and what to use instead.
+
+    >>> print(too_large(10_000, "parameters"))
+    LeastSquares takes at most 2,000 parameters, not 10,000: their squares would need about 13 GB of memory, and a
+    million transitions 3.9 hours; use fewer features, or OnlineBootstrap, whose memory grows with their number
+    """
+    memory, hours = 8e-9 * MATRICES * number**2, 1e6 * SECONDS * number**2 / 3600
     return (
-        f"LeastSquares keeps the square of {number} {of_what} in memory, more than {MOST_SOLVED}; "
-        "use OnlineBootstrap, whose memory grows with their number"
+        f"LeastSquares takes at most {MOST_SOLVED:,} {of_what}, not {number:,}: their squares would need about "
+        f"{memory:,.2g} GB of memory, and a million transitions {hours:,.2g} hours; use fewer features, or "
+        "OnlineBootstrap, whose memory grows with their number"
     )

@@ -21,9 +21,10 @@ class Source(Protocol):
     Evaluators, run files, reports and the shell know these six members and no class behind them. Test your own source
     with `inferl.testing.check_source`.
 
-    A source may have five more. ``endless = True`` says that iterating never ends. ``episodic = False`` says that the
+    A source may have six more. ``endless = True`` says that iterating never ends. ``episodic = False`` says that the
     data do not show where episodes begin and end. ``matchable = True`` says that episodes come whole, one after the
-    other, and that another policy with the same seed meets the same ones; a run keeps their returns. ``checks()``
+    other, and that another policy with the same seed meets the same ones; a run keeps their returns.
+    ``tabular = False`` says that features are vectors: too many are then refused before the first chunk. ``checks()``
     returns what only the source can check about the data read so far, as a tuple of `inferl.Check`; those that fail
     become notes of every interval. `open_end`, for data that may grow, is the position before the end of the data was
     taken for the end of the last episode, or None if the end has not been reached.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from inferl.data.batches import stacked
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import FEWEST_BLOCKS, Check, unseen
-from inferl.errors import CheckpointMismatchError, SettingError
+from inferl.errors import CheckpointCorruptError, CheckpointMismatchError, SettingError
 from inferl.features import Features
-from inferl.features.one_hot import OneState, as_features
+from inferl.features.named import FITTED_ON, FromData, features_for
+from inferl.features.one_hot import OneState
 from inferl.policies import Policy, Ratio, as_policy
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.episodes import Copies, EpisodePlay, copies_of
@@ -49,6 +51,7 @@ class _Taken:
     starts: Starts = field(default_factory=Starts)
     path: int = -1  # hash of all observations and rewards of an ended episode, or -1
     alike: bool = True  # whether all ended episodes have the same
+    features: dict[str, Any] | None = None  # the map that was fitted to the first steps, if there is one
 
     def verify(self) -> None:
         """Check the bounds of a position that comes from a file."""
@@ -77,7 +80,8 @@ class Rollout:
     policy
         Chooses actions.
     features
-        Turns observations into features: ``source.features(observation)`` is a target for an evaluator.
+        Turns observations into features: ``source.features(observation)`` is a target for an evaluator. Features that
+        were given by a name are fitted when the first steps are taken.
     discount
         Of every step that does not terminate its episode.
     seed
@@ -147,6 +151,11 @@ class Rollout:
         return self.features.dimension
 
     @property
+    def tabular(self) -> bool | None:
+        """Whether features are states of a table (or vectors); None: not known before the first chunk."""
+        return getattr(self.features, "tabular", None)
+
+    @property
     def position(self) -> dict[str, Any]:
         """What was handed out, as plain data for `resume`."""
         plain: dict[str, Any] = as_plain(self._taken)
@@ -174,6 +183,7 @@ class Rollout:
         at: _Taken = from_plain(_Taken, position)
         if self._taken.steps or self._waiting:
             raise SettingError("this rollout has been played already; make a new one, of a new environment, to resume")
+        self._restore(at)
         if not isinstance(self._play, EpisodePlay):
             for _ in self.take(steps=at.steps):
                 pass
@@ -212,7 +222,8 @@ class Rollout:
         taken = self._taken
         count = f"{taken.episodes:,} episodes, {taken.steps:,} steps, seed {self.seed}"
         several = f"{number} x " if (number := getattr(self.env, "num_envs", 1)) > 1 else ""
-        return {"environment": f"{several}{self.name}, {count}"}
+        features = {"features": self.features.text} if isinstance(self.features, FromData) else {}
+        return {"environment": f"{several}{self.name}, {count}"} | features
 
     @property
     def name(self) -> str:
@@ -269,6 +280,8 @@ class Rollout:
         return self._chunks(self.episodes - self._taken.episodes, "episodes")
 
     def _chunks(self, remaining: float, unit: str) -> Iterator[Transitions]:
+        if remaining > 0:
+            self._fit()
         # Episodes come in order, so no later one will be needed.
         limit = int(self._taken.episodes + remaining) if unit == "episodes" else None
         while remaining > 0:
@@ -283,6 +296,25 @@ class Rollout:
         while not self._waiting:  # a step of a vector environment may consist of resets alone
             self._waiting.extend(self._play.play(limit))
         return self._waiting.popleft()
+
+    def _fit(self) -> None:
+        """Fit features to the first steps, which are played ahead: they are the same whatever will be taken."""
+        if isinstance(self.features, FromData) and self.features.fitted is None:
+            while len(self._waiting) < FITTED_ON:
+                self._waiting.extend(self._play.play(None))
+            self.features.fit(stacked([step.observation for step in islice(self._waiting, FITTED_ON)]))
+            self._taken.features = as_plain(self.features.fitted)
+
+    def _restore(self, at: _Taken) -> None:
+        """Take over the map that was fitted before, from a position that may come from a file."""
+        if isinstance(self.features, FromData) != (at.features is not None) and at.steps:
+            raise CheckpointMismatchError("features were fitted to the data before, and are not now, or vice versa")
+        if isinstance(self.features, FromData) and at.features is not None:
+            try:
+                self.features.restore(from_plain(self.features.kind.cls, at.features))
+            except SettingError as error:
+                raise CheckpointCorruptError(f"the features of the run: {error}") from None
+            self._taken.features = at.features
 
     def _transitions(self, taken: list[Step]) -> Transitions:
         chunk = transitions(taken, self.features, self.discount, ends=self.ends)
@@ -332,7 +364,10 @@ def rollout(
         Stable-Baselines3 model; or any of `inferl.policies`.
     features
         Turns observations into features, for example ``OneHot(64)``; a ``Discrete`` space stands for its `OneHot`.
-        Default: none, for the mean return.
+        Or a name: ``"auto"`` is a table for a finite space, and otherwise `RandomFourier`; ``"observation"``,
+        ``"random-fourier:128"``, ``"fourier:2"``, ``"fourier:3x2"`` (order, interactions), ``"rbf:50"`` and
+        ``"tiles:8x4"`` (tilings, tiles). These are fitted to the first 1,000 steps of the rollout. Default: none, for
+        the mean return.
     discount
         gamma, in (0, 1].
     seed
@@ -386,10 +421,9 @@ def rollout(
     if features is None and time_limit == "cut":
         raise SettingError(
             "time_limit is 'cut', so the value extends beyond the limit, where only features can say anything; give "
-            "features, or count returns up to the limit: time_limit='ends'"
+            "features, such as 'auto', or count returns up to the limit: time_limit='ends'"
         )
     ends = limit_ends("ends" if features is None and time_limit is None else time_limit, discount)
-    known = OneState() if features is None else as_features(features)
     acting = as_policy(policy)
     ratio = None if target_policy is None else Ratio(target_policy, acting)
     play: EpisodePlay | VectorPlay | WholePlay
@@ -403,9 +437,12 @@ def rollout(
         vector = VectorPlay(env, acting, seed, list(map(np.random.default_rng, children)))
         play = vector if episodes is None and features is not None else WholePlay(vector)
         copies, world = Copies([], []), env
+        space = env.single_observation_space
     else:
         copies = copies_of(env, num_envs)
         world = copies.envs[0]
-        check_space(world.observation_space)
+        space = world.observation_space
+        check_space(space)
         play = EpisodePlay(copies.envs, acting, seed, blank=0 if features is None and ratio is None else None)
+    known = OneState() if features is None else features_for(features, space)
     return Rollout(world, acting, known, float(discount), seed, chunk, ratio, ends, episodes, play, copies)
