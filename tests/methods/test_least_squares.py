@@ -9,7 +9,7 @@ import pytest
 from mdps import small_problem
 from scipy import stats
 
-from inferl.algorithms import TD, Linear
+from inferl.algorithms import TD, DoublyRobust, Linear
 from inferl.data.arrays import Floats, Integers
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Streams
@@ -282,3 +282,14 @@ def test_sparse_blocks_are_those_of_the_dense_cascade(cuts: list[int], p: int) -
     np.testing.assert_allclose(ours.outer, theirs.outer, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(ours.total, theirs.total, rtol=1e-12, atol=1e-12)
     assert len(sparse.short.count) == (0 if p == 3 else 2)
+
+
+def test_equal_returns_of_long_episodes_have_no_spread() -> None:
+    """Epochs end within episodes; moving the pilot must not make returns differ that are all the same."""
+    n = 50_000
+    state, ends = np.zeros(n, np.int64), np.arange(1, n + 1) % 500 == 0
+    found = (
+        Evaluator(DoublyRobust(1)).update(Transitions(state, np.ones(n), state, np.where(ends, 0.0, 1.0))).interval()
+    )
+    assert (found.estimate, found.standard_error) == (500.0, 0.0)
+    assert [note.partition(":")[0] for note in found.notes] == ["length"]

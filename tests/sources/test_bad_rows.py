@@ -16,7 +16,7 @@ from pyarrow import csv as arrow_csv
 
 import inferl
 from inferl.data.transitions import Transitions
-from inferl.errors import DataError
+from inferl.errors import DataError, InferlError
 from inferl.sources import Table, table
 from inferl.sources.logs.episodes.arrangement import arranged
 
@@ -394,3 +394,20 @@ def test_skipping_does_not_depend_on_batches(
     for x, y, discount, *_ in answers[1][0] if ordered else ():
         assert rows[int(x)]["reward"] is not None
         assert discount == 0 or (rows[int(y)]["e"], rows[int(y)]["t"]) == (rows[int(x)]["e"], rows[int(x)]["t"] + 1)
+
+
+def test_names_that_are_no_text_make_a_bad_row(tmp_path: Path) -> None:
+    """Found by the fuzzer of readers: Arrow parses the line, and cannot say the name of its field."""
+    path = tmp_path / "log.jsonl"
+    sound, odd = b'{"x": 1, "e": 0, "reward": 2}\n', b'{"x": 1, "e": 0, "\xf2y": 3, "reward": 2}\n'
+    path.write_bytes(sound + odd + sound)
+    with pytest.raises(DataError, match="row 2"):
+        list(table(path, features="x", episode="e", reward="reward", episodes_end=True))
+
+
+def test_months_are_no_labels() -> None:
+    """Found by the fuzzer of readers: Arrow writes no text for a calendar interval."""
+    months = pa.array([pa.MonthDayNano([1, 0, 0]), pa.MonthDayNano([2, 0, 0])])
+    frame = pa.table({"x": [1.0, 2.0], "reward": [1.0, 2.0], "who": months})
+    with pytest.raises(InferlError, match="who"):
+        list(table(frame, features="x", reward="reward", episode="who", episodes_end=True))

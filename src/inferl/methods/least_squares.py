@@ -456,7 +456,8 @@ class LeastSquares(Method):
         )
         if state.first_epoch is not None:  # already scored at this pilot
             return combined
-        units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
+        # Open episodes hardly count: what theta does to a return telescopes to 0 until the end, if features are constant.
+        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
         return Combined(
             combined.past.shifted(drift), combined.fourth_moments.shifted(drift), wholes and wholes.shifted(drift)

@@ -125,7 +125,7 @@ def _kind(kind: Any) -> str:
         ("float", types.is_decimal),
         ("text", lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t)),
         ("list", lambda t: types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t)),
-        ("time", types.is_temporal),
+        ("time", lambda t: types.is_temporal(t) and not types.is_interval(t)),  # a month has no fixed length
         ("null", types.is_null),
     ):
         if test(kind):

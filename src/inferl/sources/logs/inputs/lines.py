@@ -261,7 +261,7 @@ class JSONPart(_LinePart):
             try:
                 table = arrow_json.read_json(pa.BufferReader(data), options, parsing)
                 table.validate(full=True)  # Arrow does not check that text is UTF-8
-            except pa.ArrowException:
+            except (pa.ArrowException, UnicodeDecodeError):  # the latter of names
                 table = None
         if table is None or len(table) != len(block):
             return self._one_by_one(block, columns, _object)
