@@ -456,7 +456,7 @@ class LeastSquares(Method):
         )
         if state.first_epoch is not None:  # already scored at this pilot
             return combined
-        # Open episodes hardly count: what theta does to a return telescopes to 0 until the end, if features are constant.
+        # Open episodes do not count: with constant features, what theta does to a return telescopes to 0 until its end.
         units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
         return Combined(
