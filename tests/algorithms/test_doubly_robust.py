@@ -402,3 +402,16 @@ def test_before_an_episode_has_ended_the_answer_rests_on_the_features() -> None:
     (ends,) = [check for check in report.checks if check.name == "ends"]
     assert ends.failed
     assert ends.message.startswith("none of 400 episodes has ended; 72.9% of the discounted weight")
+
+
+@pytest.mark.parametrize("length", [300, 10_000])
+def test_the_standard_error_of_long_episodes_is_that_of_their_returns(length: int) -> None:
+    """No episode ends within the first epoch of rows, so that nothing identifies a first pilot."""
+    rng, episodes = np.random.default_rng(0), 20
+    state, ends = np.zeros(length * episodes, np.int64), np.arange(1, length * episodes + 1) % length == 0
+    rewards = 1 + rng.normal(size=length * episodes)
+    data = Transitions(state, rewards, state, np.where(ends, 0.0, 1.0))
+    returns = rewards.reshape(episodes, length).sum(axis=1)
+    found = Evaluator(DoublyRobust(1)).update(data).interval()
+    assert found.estimate == pytest.approx(returns.mean())
+    assert found.standard_error == pytest.approx(returns.std(ddof=1) / episodes**0.5, rel=1e-6)

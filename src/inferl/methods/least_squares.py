@@ -438,6 +438,9 @@ class LeastSquares(Method):
         factored, vector = state.factored()
         pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
         blocks, wholes = self._scored(state, pilot, factored)
+        if isinstance(blocks, EpisodeSums) and blocks.closed == 0:  # without an end, values are not identified
+            pilot = np.zeros_like(pilot)
+            blocks, wholes = self._scored(state, pilot, factored)
         state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
         state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
