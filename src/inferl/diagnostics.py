@@ -17,7 +17,7 @@ from inferl.data.arrays import Bools
 from inferl.data.constants import ConstantFit
 from inferl.data.invariants import demand
 from inferl.data.ratios import RatioSummary
-from inferl.interval import Interval
+from inferl.interval import Interval, unseen_share
 from inferl.variance.episodes import EpisodeSummary
 from inferl.variance.long_run import CHANGE
 from inferl.variance.score_blocks import ScoreBlocks
@@ -497,15 +497,6 @@ def length(interval: Interval, reading: Reading, solved: LeastSquaresReading | N
 def unseen(episodes: int) -> str:
     """Say what equal episodes cannot exclude."""
     return f"what happens in up to {unseen_share(episodes, 0.05):.1%} of the episodes may have been missed"
-
-
-def unseen_share(episodes: int, chance: float) -> float:
-    """Return how frequent a kind of episode can be that none of n has shown: (1 - p)^n is at least this chance.
-
-    >>> round(unseen_share(100, 0.05), 3)
-    0.03
-    """
-    return float(1 - chance ** (1 / episodes))
 
 
 def rarity(reading: LeastSquaresReading | None) -> Check:

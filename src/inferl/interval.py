@@ -31,6 +31,7 @@ __all__ = [
     "quantile",
     "simultaneous",
     "tightest",
+    "unseen_share",
 ]
 
 UNIFORM = ("anytime", "simultaneous")  # kinds that hold at all times, or for all targets
@@ -240,6 +241,15 @@ def _quantiles(deviations: Floats, level: float) -> tuple[Floats, Floats]:
         return np.asarray(ordered[below] + (position - below) * (ordered[above] - ordered[below]))
 
     return at((1 - level) / 2), at((1 + level) / 2)
+
+
+def unseen_share(n: int, chance: float) -> float:
+    """Return how frequent a kind of outcome can be that none of n has shown: (1 - p)^n is at least this chance.
+
+    >>> round(unseen_share(100, 0.05), 3)
+    0.03
+    """
+    return float(1 - chance ** (1 / n))
 
 
 TUNING_TIME = {"steps": 10_000, "episodes": 100}  # where the anytime interval is tightest, unless said otherwise

@@ -6,11 +6,10 @@ import numpy as np
 
 from inferl.comparison import difference
 from inferl.data.arrays import is_number, short
-from inferl.diagnostics import unseen_share
 from inferl.errors import SettingError
 from inferl.evaluation.result import Result
 from inferl.evaluator import Evaluator
-from inferl.interval import Interval, check_level
+from inferl.interval import Interval, check_level, unseen_share
 
 __all__ = ["BestSoFar"]
 
