@@ -12,7 +12,7 @@ O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log2
 from typing import Any, NamedTuple
 
@@ -62,6 +62,7 @@ class LeastSquaresState(InPlace):
     n: int  # increments folded
     epoch_end: int  # step at which the epoch ends; the first epoch grows with the parameters seen
     pilot: Floats  # (p,)
+    earlier: Floats  # (p,) pilot of episodes that were open when the epoch began
     first_epoch: tuple[FirstEpoch, ...] | None  # rows of the first epoch, joined when they are read; None after it
     past: Moments | None  # of earlier epochs, at the pilot
     fourth_moments: Segments  # of earlier epochs, at the pilot
@@ -70,7 +71,14 @@ class LeastSquaresState(InPlace):
 
     def verify(self) -> None:
         """Refuse parts of different sizes, and a first epoch with the wrong number of rows."""
-        own = {"pilot": "p", "sums.vector": "p", "mixing.total": "p", "fourth_moments.sums": "m p", "wholes.sum": "S p"}
+        own = {
+            "pilot": "p",
+            "earlier": "p",
+            "sums.vector": "p",
+            "mixing.total": "p",
+            "fourth_moments.sums": "m p",
+            "wholes.sum": "S p",
+        }
         shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
         blocks = self.current
         inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
@@ -190,6 +198,7 @@ class LeastSquares(Method):
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
+            earlier=np.zeros(0),
             first_epoch=(),
             past=None,
             fourth_moments=Segments.none(0),
@@ -244,7 +253,7 @@ class LeastSquares(Method):
         state.mixing.add(seen.features(), clock)
         state.n += len(seen)
         if state.first_epoch is None:
-            _add(state.current, state.wholes, seen.scores(state.pilot), clock)
+            _add(state.current, state.wholes, _scores(state, seen, clock), clock)
         else:
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
             state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
@@ -360,6 +369,9 @@ class LeastSquares(Method):
             fourth_moments.append(combined.fourth_moments.moved(index, capacity))
             pieces += [] if combined.wholes is None else [combined.wholes.pieces().moved(index, capacity)]
             ended.append(blocks)
+        earlier = pilot.copy()
+        if states[0].first_epoch is None:
+            earlier[indices[0]] = states[0].pilot
         n = sum(state.n for state in states)
         current = ended[0].widened(capacity - states[0].coordinates.capacity)
         if isinstance(current, EpisodeSums):
@@ -375,6 +387,7 @@ class LeastSquares(Method):
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
+            earlier=earlier,
             first_epoch=None,
             past=Moments.added(past),
             fourth_moments=Segments.joined(fourth_moments),
@@ -427,6 +440,7 @@ class LeastSquares(Method):
             state.sums = state.sums.widened(more)
             state.mixing = state.mixing.widened(more)
             state.pilot = lengthened(state.pilot, state.coordinates.capacity)
+            state.earlier = lengthened(state.earlier, state.coordinates.capacity)
             state.past = state.past and state.past.widened(more)
             state.fourth_moments = state.fourth_moments.widened(more)
             state.current = state.current.widened(more)
@@ -438,6 +452,8 @@ class LeastSquares(Method):
         pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
         blocks, wholes = self._scored(state, pilot, factored)
         state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
+        # Rows of the first epoch have been scored at the new pilot, later ones at the previous one.
+        state.earlier = state.pilot if state.first_epoch is None else pilot
         state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
         expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
@@ -490,6 +506,18 @@ class LeastSquares(Method):
         wholes = None if state.wholes is None else Wholes.empty(state.coordinates.capacity)
         _add(blocks, wholes, scores, rows.clock)
         return blocks, wholes
+
+
+def _scores(state: LeastSquaresState, increments: Increments, clock: Clock) -> Vectors:
+    """Return the scores at the pilot, or at the earlier one for episodes that it has scored already."""
+    scores = increments.scores(state.pilot)
+    old = state.current.carries(clock) if isinstance(state.current, EpisodeSums) else np.zeros(1, np.bool_)
+    if not old.any():
+        return scores
+    before = increments.scores(state.earlier)
+    if isinstance(scores, Sparse) and isinstance(before, Sparse):
+        return replace(scores, value=np.where(old[:, None], before.value, scores.value))
+    return np.where(old[:, None], dense(before), dense(scores))
 
 
 def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
