@@ -12,7 +12,7 @@ O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log2
 from typing import Any, NamedTuple
 
@@ -63,6 +63,7 @@ class LeastSquaresState(InPlace):
     n: int  # increments folded
     epoch_end: int  # step at which the epoch ends; the first epoch grows with the parameters seen
     pilot: Floats  # (p,)
+    earlier: Floats  # (p,) pilot of episodes that were open when the epoch began
     first_epoch: tuple[FirstEpoch, ...] | None  # rows of the first epoch, joined when they are read; None after it
     past: Moments | None  # of earlier epochs, at the pilot
     fourth_moments: Segments  # of earlier epochs, at the pilot
@@ -71,7 +72,14 @@ class LeastSquaresState(InPlace):
 
     def verify(self) -> None:
         """Refuse parts of different sizes, and a first epoch with the wrong number of rows."""
-        own = {"pilot": "p", "sums.vector": "p", "mixing.total": "p", "fourth_moments.sums": "m p", "wholes.sum": "S p"}
+        own = {
+            "pilot": "p",
+            "earlier": "p",
+            "sums.vector": "p",
+            "mixing.total": "p",
+            "fourth_moments.sums": "m p",
+            "wholes.sum": "S p",
+        }
         shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
         blocks = self.current
         inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
@@ -191,6 +199,7 @@ class LeastSquares(Method):
             n=0,
             epoch_end=0,
             pilot=np.zeros(0),
+            earlier=np.zeros(0),
             first_epoch=(),
             past=None,
             fourth_moments=Segments.none(0),
@@ -245,7 +254,7 @@ class LeastSquares(Method):
         state.mixing.add(seen.features(), clock)
         state.n += len(seen)
         if state.first_epoch is None:
-            _add(state.current, state.wholes, _scores(seen, state.pilot), clock)
+            _add(state.current, state.wholes, _scores(state, seen, clock), clock)
         else:
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
             state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
@@ -361,6 +370,11 @@ class LeastSquares(Method):
             fourth_moments.append(combined.fourth_moments.moved(index, capacity))
             pieces += [] if combined.wholes is None else [combined.wholes.pieces().moved(index, capacity)]
             ended.append(blocks)
+        earlier = pilot.copy()
+        if states[0].first_epoch is None:
+            earlier[indices[0]] = states[0].pilot
+            if isinstance(ended[0], EpisodeSums):
+                ended[0] = ended[0].moved(self._drift(states[0], ended[0], pilot[indices[0]]))
         n = sum(state.n for state in states)
         current = ended[0].widened(capacity - states[0].coordinates.capacity)
         if isinstance(current, EpisodeSums):
@@ -376,6 +390,7 @@ class LeastSquares(Method):
             n=n,
             epoch_end=2 * n,
             pilot=pilot,
+            earlier=earlier,
             first_epoch=None,
             past=Moments.added(past),
             fourth_moments=Segments.joined(fourth_moments),
@@ -428,6 +443,7 @@ class LeastSquares(Method):
             state.sums = state.sums.widened(more)
             state.mixing = state.mixing.widened(more)
             state.pilot = lengthened(state.pilot, state.coordinates.capacity)
+            state.earlier = lengthened(state.earlier, state.coordinates.capacity)
             state.past = state.past and state.past.widened(more)
             state.fourth_moments = state.fourth_moments.widened(more)
             state.current = state.current.widened(more)
@@ -442,6 +458,10 @@ class LeastSquares(Method):
             pilot = np.zeros_like(pilot)
             blocks, wholes = self._scored(state, pilot, factored)
         state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
+        # Rows of the first epoch have been scored at the new pilot, later ones at the previous one.
+        state.earlier = state.pilot if state.first_epoch is None else pilot
+        if isinstance(blocks, EpisodeSums) and state.first_epoch is None:
+            blocks = blocks.moved(self._drift(state, blocks, pilot))
         state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
         expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
@@ -459,12 +479,19 @@ class LeastSquares(Method):
         )
         if state.first_epoch is not None:  # already scored at this pilot
             return combined
-        # Open episodes do not count: with constant features, what theta does to a return telescopes to 0 until its end.
-        units = blocks.closed if isinstance(blocks, EpisodeSums) else state.n
-        drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
+        drift = self._drift(state, blocks, pilot)
         return Combined(
             combined.past.shifted(drift), combined.fourth_moments.shifted(drift), wholes and wholes.shifted(drift)
         )
+
+    def _drift(self, state: LeastSquaresState, blocks: BlockSums, pilot: Floats) -> Floats:
+        """Return by how much a step, or an episode, changes in the mean at another pilot.
+
+        One open episode does not count: with constant features, what theta does to a return telescopes to 0 until the
+        episode ends, so that returns that are equal stay equal. With many open at once, they count as the others do.
+        """
+        units = blocks.begun - (blocks.begun > blocks.closed) if isinstance(blocks, EpisodeSums) else state.n
+        return np.asarray(state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1))
 
     def _no_blocks(self, n: int, scores: Vectors) -> BlockSums:
         """Return empty block sums for a first epoch of n rows, of the type that suits its scores."""
@@ -497,7 +524,19 @@ class LeastSquares(Method):
         return blocks, wholes
 
 
-def _scores(increments: Increments, pilot: Floats) -> Vectors:
+def _scores(state: LeastSquaresState, increments: Increments, clock: Clock) -> Vectors:
+    """Return the scores at the pilot, or at the earlier one for episodes that it has scored already."""
+    scores = _evaluated(increments, state.pilot)
+    old = state.current.carries(clock) if isinstance(state.current, EpisodeSums) else np.zeros(1, np.bool_)
+    if not old.any():
+        return scores
+    before = _evaluated(increments, state.earlier)
+    if isinstance(scores, Sparse) and isinstance(before, Sparse):
+        return replace(scores, value=np.where(old[:, None], before.value, scores.value))
+    return np.where(old[:, None], dense(before), dense(scores))
+
+
+def _evaluated(increments: Increments, pilot: Floats) -> Vectors:
     """Evaluate increments at the pilot; dense ones of the general form in the backend."""
     if type(increments) is Increments and not isinstance(increments.u, Sparse):
         use = engine.active()

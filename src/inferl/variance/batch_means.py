@@ -9,7 +9,7 @@ data (epochs, streams, merged evaluators) are centred at one common mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,25 +192,28 @@ class Cascade(InPlace):
 class EpisodeSums(InPlace):
     """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they end.
 
-    Pairs show whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next;
-    its first scores were computed at the previous pilot, which is better than leaving long episodes out. When an
+    Pairs show whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next.
+    `carries` finds its later rows, which are scored at the pilot of its first ones: with two pilots, parts that cancel
+    over a whole episode would not, and a poor early pilot would make that one episode as large as all others. When an
     interval is read, open episodes are blocks too, up to their latest step, because the estimate has used them.
     """
 
     cascade: Cascade  # of one stream, whose rows are the episodes
     sum: Floats  # (S, p) of the open episode
     episode: Integers  # (S,) its number within the stream, 0 where none is open
+    carried: Integers  # (S,) the number of the one that was open when the epoch began, or 0
     closed: int  # episodes that have ended, in all epochs
 
     def verify(self) -> None:
         """Raise for shapes that do not fit."""
-        shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S"})
-        bounds(self, {"episode": COUNT, "closed": COUNT})
+        shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S", "carried": "S"})
+        bounds(self, {"episode": COUNT, "carried": COUNT, "closed": COUNT})
 
     @classmethod
     def empty(cls, n_levels: int, p: int) -> EpisodeSums:
         """Start with no episodes."""
-        return cls(Cascade.empty(n_levels, p), np.zeros((0, p)), np.zeros(0, np.int64), 0)
+        none = np.zeros(0, np.int64)
+        return cls(Cascade.empty(n_levels, p), np.zeros((0, p)), none, none, 0)
 
     @property
     def moments(self) -> Moments:
@@ -231,7 +234,8 @@ class EpisodeSums(InPlace):
         """Return a copy in which the open episodes have ended at their latest step."""
         cascade, open = self.cascade.copy(), self.open
         cascade.add(open, np.zeros(len(open), np.int64))
-        return EpisodeSums(cascade, np.zeros_like(self.sum), np.zeros_like(self.episode), self.begun)
+        none = np.zeros_like(self.episode)
+        return EpisodeSums(cascade, np.zeros_like(self.sum), none, none.copy(), self.begun)
 
     def so_far(self) -> Moments:
         """Moments of the open episodes."""
@@ -243,7 +247,18 @@ class EpisodeSums(InPlace):
     def next_epoch(self, n_levels: int) -> EpisodeSums:
         """Start an epoch with new moments; open episodes continue."""
         cascade = Cascade.empty(n_levels, self.sum.shape[1])
-        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.closed)
+        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.episode.copy(), self.closed)
+
+    def moved(self, drift: Floats) -> EpisodeSums:
+        """Add to each open episode what the mean one changes by at the next pilot; later rows use the present one."""
+        return replace(self, sum=np.where(self.episode[:, None] > 0, self.sum + drift, self.sum))
+
+    def carries(self, clock: Clock) -> Bools:
+        """Return which rows belong to episodes that were open when the epoch began."""
+        old, known = np.zeros(len(clock.slot), np.bool_), clock.slot < len(self.carried)
+        carried = self.carried[clock.slot[known]]
+        old[known] = (carried > 0) & (carried == clock.episode[known])
+        return old
 
     def add(self, scores: Vectors, clock: Clock) -> None:
         """Add scores, dense (T, p) or sparse with (T, m) entries."""
@@ -251,6 +266,7 @@ class EpisodeSums(InPlace):
         if new > 0:
             self.sum = np.concatenate([self.sum, np.zeros((new, p))])
             self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
+            self.carried = np.concatenate([self.carried, np.zeros(new, np.int64)])
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
         ended, row = np.empty((GATHER, p)), 0
         while row < len(value):
@@ -263,7 +279,7 @@ class EpisodeSums(InPlace):
     def widened(self, more: int) -> EpisodeSums:
         """Add capacity for more parameters."""
         wider = lengthened(self.sum, self.sum.shape[1] + more)
-        return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.closed)
+        return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.carried, self.closed)
 
 
 class Levels(NamedTuple):
