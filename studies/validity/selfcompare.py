@@ -27,7 +27,7 @@ from studies.validity.study import clopper_pearson, options, partial_file, write
 
 SEED = 95_000
 RUNS, AT_ONCE = 400, 20  # comparisons of a kind; races of a job
-MOST = 35  # false alarms of 400 that are still good enough: an exact 5 % has more with a probability of 0.1 %
+MOST = 35  # false alarms of 400 that are still good enough: an exact 5 % has more with a probability of 0.06 %
 CELLS = (  # problem, policies, episodes of each
     ("Taxi, optimal", 2, 100),
     ("Taxi, optimal", 4, 100),

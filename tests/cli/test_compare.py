@@ -134,7 +134,7 @@ def test_a_resumed_rollout_keeps_its_returns(tmp_path: Path) -> None:
 
 
 def test_runs_that_are_not_independent_are_refused(runs: tuple[str, str, str], tmp_path: Path) -> None:
-    assert "a run file is named twice" in compare(runs[0], runs[0], code=2).stderr
+    assert f"{runs[0]} is named twice" in compare(runs[0], runs[0], code=2).stderr
     copy = tmp_path / "copy.run"
     copy.write_bytes(Path(runs[0]).read_bytes())
     result = compare(runs[0], str(copy), code=2)

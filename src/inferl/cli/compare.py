@@ -62,8 +62,9 @@ def compare(
     check_output(form)
     if len(run) < 2:
         raise SettingError("there is one run; name two or more: inferl compare new.run old.run")
-    if len({path.resolve() for path in run}) < len(run):
-        raise SettingError("a run file is named twice; name runs of different data")
+    for i, path in enumerate(run):
+        if path.resolve() in [earlier.resolve() for earlier in run[:i]]:
+            raise SettingError(f"{path} is named twice; name runs of different data")
     runs = {str(path): Run.load(path) for path in run}
     found = evaluation.compare(runs, level=level, margin=margin, kind=kind)
     lines = [f"{a} - {b}: {brief(one.estimate, one.lower, one.upper)}" for (a, b), one in found.differences.items()] + [
