@@ -100,8 +100,7 @@ class Evaluator:
     method
         Turns increments into intervals: `LeastSquares` (the default) or `OnlineBootstrap`.
     threads
-        Number of threads that share the work; results do not depend on it. Default: the cores that are there, or
-        ``OMP_NUM_THREADS`` if that is smaller.
+        Number of threads that share the work; it changes no bit. Default: all cores, or ``OMP_NUM_THREADS``.
     backend
         Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, or a `Backend` of your own. Files record neither
         backend nor threads.
@@ -134,8 +133,7 @@ class Evaluator:
         if not isinstance(method, Method | None):
             raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        owned = _checked_backend(backend, threads)
-        self._schedule = Schedule(algorithm, chosen, owned, engine.cores() if threads is None else threads)
+        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads), threads or engine.cores())
         self._state = self._schedule.start()
         self._run = replace(self._schedule, threads=1).run  # steps that are observed before they are processed
         self._observed = Observations(algorithm.n_features, self._run)
@@ -459,7 +457,7 @@ class Evaluator:
         if hasattr(target, "text"):  # such as the starts that a source has observed
             facts["starts"] = target.text
         if misfit is not None and np.isfinite(misfit.gap_error) and np.isfinite(misfit.fitted_error):
-            facts["features alone"] = _beside(misfit)
+            facts["features alone"] = misfit.beside
         facts |= {
             "algorithm": str(self.algorithm),
             "method": str(self.method),
@@ -594,13 +592,3 @@ def _questions(width: Any, lower_above: Any, upper_below: Any, after: Any) -> di
         if not (is_number(bound) and -np.inf <= bound <= np.inf):
             raise SettingError(f"{name} is {short(bound)}; give a number")
     return asked
-
-
-def _beside(misfit: Misfit) -> str:
-    """Describe the LSTD estimate beside the value."""
-    error = misfit.gap_error or misfit.fitted_error
-    digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 12)) if error > 0 else 4
-    text = f"{misfit.fitted:.{digits}f} ± {misfit.fitted_error:.{digits}f} (LSTD)"
-    text += f"; the returns add {misfit.gap:+.{digits}f} ± {misfit.gap_error:.{digits}f}"
-    narrower = misfit.narrower
-    return text + (f"; {narrower:.2f} times narrower, if the features were right" if narrower > 1.005 else "")

@@ -50,3 +50,14 @@ class Misfit:
     def narrower(self) -> float:
         """How much narrower the interval would be if the features were exact."""
         return self.value_error / self.fitted_error if self.fitted_error > 0 else np.nan
+
+    @property
+    def beside(self) -> str:
+        """The LSTD estimate, and what the returns add to it, in words."""
+        error = self.gap_error or self.fitted_error
+        digits = int(np.clip(1 - np.floor(np.log10(error)), 0, 12)) if error > 0 else 4
+        text = f"{self.fitted:.{digits}f} ± {self.fitted_error:.{digits}f} (LSTD)"
+        text += f"; the returns add {self.gap:+.{digits}f} ± {self.gap_error:.{digits}f}"
+        return text + (
+            f"; {self.narrower:.2f} times narrower, if the features were right" if self.narrower > 1.005 else ""
+        )
