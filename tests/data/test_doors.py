@@ -371,7 +371,7 @@ def test_tensors_are_no_actions_and_tuples_no_features() -> None:
         next(lake(lambda observation: torch.tensor(1), discount=0.9).take(steps=5))
 
     Extractor = type("Extractor", (torch.nn.Linear,), {"forward": lambda self, observations: (observations, None)})
-    with pytest.raises(SettingError, match="Extractor returned a tuple"):
+    with pytest.raises(SettingError, match="Extractor returned several parts"):
         inferl.features.Network(Extractor(4, 2))(np.zeros(4))
     with pytest.raises(ShapeError, match="Linear cannot take"):
         inferl.features.Network(torch.nn.Linear(4, 2))(np.zeros(3))
