@@ -99,10 +99,12 @@ def test_an_episode_is_summed_over_epochs() -> None:
     edge = int(ends[3]) + 2  # inside the fifth episode
     assert edge not in ends + 1
     cut.add(scores[:edge], steps.clock[:edge])
-    after = cut.next_epoch(3)
+    drift = np.array([0.5, -2.0])  # the one open episode moves by it
+    after = cut.next_epoch(3, drift)
+    assert np.array_equal(after.carries(steps.clock), steps.clock.episode == 5)
     after.add(scores[edge:], steps.clock[edge:])
     total = cut.moments.with_pending().total[0] + after.moments.with_pending().total[0]
-    np.testing.assert_allclose(total, whole.moments.with_pending().total[0], rtol=1e-12)
+    np.testing.assert_allclose(total, whole.moments.with_pending().total[0] + drift, rtol=1e-12)
     assert after.closed == whole.closed == len(ends)
 
 

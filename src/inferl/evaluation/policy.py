@@ -81,7 +81,7 @@ def evaluate_policy(
     >>> lean = lambda observation: int(observation[2] + 0.3 * observation[3] > 0)
     >>> policy = inferl.policies.epsilon_greedy(lean, epsilon=0.3, n_actions=2)
     >>> print(inferl.evaluate_policy("CartPole-v1", policy))
-    CartPole-v1: mean return 387 [362, 412], 95%, 100 episodes, 39% truncated at the limit
+    CartPole-v1: mean return 387 [362, 411], 95%, 100 episodes, 39% truncated at the limit
     >>> result = inferl.evaluate_policy("CartPole-v1", lambda observation: int(observation[2] > 0), until_width=5)
     >>> print(result)
     CartPole-v1: mean return 42.4 [39.9, 44.9], 95% anytime, 126 episodes

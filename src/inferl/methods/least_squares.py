@@ -104,6 +104,7 @@ class Combined(NamedTuple):
     past: Moments
     fourth_moments: Segments
     wholes: Wholes | None
+    drift: Floats  # (p,) by which they were moved to it
 
 
 class LeastSquaresReading(NamedTuple):
@@ -360,6 +361,7 @@ class LeastSquares(Method):
         pilot = factored.solve(sums.vector)
         past, fourth_moments, pieces = [], [], []
         ended: list[BlockSums] = []
+        drifts: list[Floats] = []
         for state, index in zip(states, indices, strict=True):
             blocks, wholes = self._scored(state, pilot[index], factored, index)
             if isinstance(blocks, EpisodeSums) and (ended or not continues):
@@ -369,6 +371,7 @@ class LeastSquares(Method):
             fourth_moments.append(combined.fourth_moments.moved(index, capacity))
             pieces += [] if combined.wholes is None else [combined.wholes.pieces().moved(index, capacity)]
             ended.append(blocks)
+            drifts.append(combined.drift)
         earlier = pilot.copy()
         if states[0].first_epoch is None:
             earlier[indices[0]] = states[0].pilot
@@ -376,7 +379,7 @@ class LeastSquares(Method):
         current = ended[0].widened(capacity - states[0].coordinates.capacity)
         if isinstance(current, EpisodeSums):
             current.closed = sum(blocks.closed for blocks in ended if isinstance(blocks, EpisodeSums))
-        current = current.next_epoch(_n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
+        current = _next_epoch(current, 2 * n, lengthened(drifts[0], capacity))
         return LeastSquaresState(
             coordinates=coordinates,
             outputs=states[0].outputs,
@@ -451,13 +454,12 @@ class LeastSquares(Method):
         factored, vector = state.factored()
         pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
         blocks, wholes = self._scored(state, pilot, factored)
-        state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
+        state.past, state.fourth_moments, state.wholes, drift = self._combined(state, blocks, wholes, pilot)
         # Rows of the first epoch have been scored at the new pilot, later ones at the previous one.
         state.earlier = state.pilot if state.first_epoch is None else pilot
         state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
-        expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
-        state.current = blocks.next_epoch(_n_levels(expected))
+        state.current = _next_epoch(blocks, state.epoch_end, drift)
 
     def _combined(self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, pilot: Floats) -> Combined:
         """Combine the moments of all epochs, this one included, at another pilot.
@@ -466,16 +468,12 @@ class LeastSquares(Method):
         """
         moments = blocks.moments
         past = [moments] if state.past is None else [state.past, moments]
-        combined = Combined(
-            Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)]), wholes
-        )
+        total, fourth = Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)])
         if state.first_epoch is not None:  # already scored at this pilot
-            return combined
+            return Combined(total, fourth, wholes, np.zeros_like(pilot))
         units = blocks.begun if isinstance(blocks, EpisodeSums) else state.n
         drift = state.sums.total()[0] @ (state.pilot - pilot) / max(units, 1)
-        return Combined(
-            combined.past.shifted(drift), combined.fourth_moments.shifted(drift), wholes and wholes.shifted(drift)
-        )
+        return Combined(total.shifted(drift), fourth.shifted(drift), wholes and wholes.shifted(drift), drift)
 
     def _no_blocks(self, n: int, scores: Vectors) -> BlockSums:
         """Return empty block sums for a first epoch of n rows, of the type that suits its scores."""
@@ -531,6 +529,13 @@ def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock
         blocks.add(scores, clock.slot)
     if wholes is not None:
         wholes.add(scores, clock)
+
+
+def _next_epoch(blocks: BlockSums, epoch_end: int, drift: Floats) -> BlockSums:
+    """Return the blocks of the next epoch; `drift` moves a unit of the data to its pilot."""
+    if isinstance(blocks, EpisodeSums):
+        return blocks.next_epoch(_n_levels(2 * blocks.closed), drift)
+    return blocks.next_epoch(_n_levels(epoch_end))
 
 
 def _n_levels(epoch_end: int) -> int:

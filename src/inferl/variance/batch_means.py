@@ -254,10 +254,11 @@ class EpisodeSums(InPlace):
         moments.gathered[0, : len(open)], moments.waiting[0] = open, len(open)
         return moments
 
-    def next_epoch(self, n_levels: int) -> EpisodeSums:
-        """Start an epoch with new moments; open episodes continue."""
-        cascade = Cascade.empty(n_levels, self.sum.shape[1])
-        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.episode.copy(), self.closed)
+    def next_epoch(self, n_levels: int, drift: Floats) -> EpisodeSums:
+        """Start an epoch with new moments; open episodes continue, and move to its pilot like all others."""
+        cascade, sums = Cascade.empty(n_levels, self.sum.shape[1]), self.sum.copy()
+        sums[self.episode > 0] += drift
+        return EpisodeSums(cascade, sums, self.episode.copy(), self.episode.copy(), self.closed)
 
     def carries(self, clock: Clock) -> Bools:
         """Return which rows belong to episodes that were open when the epoch began."""
