@@ -3,8 +3,8 @@
     python -m studies.validity.returns_auto [--quick] [--processes 2] [--seed 95000]
 
 A run is `evaluate_policy(..., features="auto")` with 200 episodes, really played with features, and beside it the same
-episodes without features. There are 20 runs of each problem of `returns`, whose truths are taken from its results.
-Writes validity/results/returns_auto.json; about 10 minutes of one core.
+episodes without features. There are 200 runs of each problem of `returns`, whose truths are taken from its results.
+Writes validity/results/returns_auto.json; about 100 minutes of one core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from studies.repeats import Result, repeat
 from studies.validity.returns import EPISODES, PROBLEMS, cell_of, found_in, one_run, returns_of
 from studies.validity.study import RESULTS, options, partial_file, write_results
 
-SEED, RUNS = 95_000, 20
+SEED, RUNS = 95_000, 200
 
 
 def one_job(job: list[Any]) -> Result:
