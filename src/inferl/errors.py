@@ -14,6 +14,7 @@
     ├── SettingError (ValueError)           an algorithm, method or environment that cannot be built
     ├── DivergenceError (ArithmeticError)   a row of the bootstrap diverged; the step size is too large
     ├── BrokenError (RuntimeError)          an evaluator whose last update was interrupted, as when memory ran out
+    ├── DeviceError (RuntimeError)          a device that is not there, or whose memory is full
     ├── CheckpointError
     │   ├── CheckpointVersionError          written by another version of the format
     │   ├── CheckpointCorruptError          truncated, damaged, or not a checkpoint
@@ -42,6 +43,7 @@ __all__ = [
     "CheckpointVersionError",
     "ContradictionError",
     "DataError",
+    "DeviceError",
     "DivergenceError",
     "InferlError",
     "InputError",
@@ -117,6 +119,10 @@ class DivergenceError(InferlError, ArithmeticError):
 
 class BrokenError(InferlError, RuntimeError):
     """An evaluator that cannot be used any more: an update was interrupted, as when memory ran out."""
+
+
+class DeviceError(InferlError, RuntimeError):
+    """A GPU that is not there, cannot be used, or has no memory left; nothing was changed."""
 
 
 class CheckpointError(InferlError):

@@ -20,6 +20,7 @@ from inferl import engine
 from inferl.algorithms import Algorithm
 from inferl.algorithms.targets import Targets, as_targets, estimand
 from inferl.data.arrays import Floats, is_integer, is_number, short
+from inferl.data.device import device_of, on_host
 from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
@@ -102,8 +103,10 @@ class Evaluator:
     threads
         Number of threads that share the work; it changes no bit. Default: all cores, or ``OMP_NUM_THREADS``.
     backend
-        Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, or a `Backend` of your own. Files record neither
-        backend nor threads.
+        Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, ``"torch"`` (vectors on a GPU), or a `Backend`
+        of your own. Files record neither backend nor threads.
+    device
+        Of the backend ``"torch"``: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. Default: the GPU, if there is one.
 
     Notes
     -----
@@ -127,13 +130,14 @@ class Evaluator:
         method: Method | None = None,
         threads: int | None = None,
         backend: str | Backend = "auto",
+        device: str | None = None,
     ) -> None:
         if not isinstance(algorithm, Algorithm):
             raise SettingError(f"algorithm is {short(algorithm)}; give one with its settings, such as TD(4)")
         if not isinstance(method, Method | None):
             raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads), threads or engine.cores())
+        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads, device), threads or engine.cores())
         self._state = self._schedule.start()
         self._run = replace(self._schedule, threads=1).run  # steps that are observed before they are processed
         self._observed = Observations(algorithm.n_features, self._run)
@@ -218,6 +222,9 @@ class Evaluator:
         self._flush()
         self._refuse_after_divergence()
         self.algorithm.check(data)
+        where = device_of(data)
+        if where is not None and self.backend.device is None:
+            raise SettingError(f"the vectors are on {where}, and this evaluator works on the host; give backend='torch'")
         if len(data) == 0:
             raise ShapeError("a chunk needs at least one row, this one is empty")
         tabular = isinstance(data, Transitions) and data.tabular
@@ -493,7 +500,7 @@ class Evaluator:
         """Return the content of a file."""
         self._flush()
         stored = self.algorithm if self.algorithm.affine else None
-        return SavedEvaluator(stored, self.method, self.algorithm.n_parameters, TILE, LAYOUT, self._state)
+        return SavedEvaluator(stored, self.method, self.algorithm.n_parameters, TILE, LAYOUT, on_host(self._state))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` continues from it bit for bit."""
@@ -506,6 +513,7 @@ class Evaluator:
         algorithm: Algorithm | None = None,
         threads: int | None = None,
         backend: str | Backend = "auto",
+        device: str | None = None,
     ) -> Evaluator:
         """Read an evaluator back.
 
@@ -515,12 +523,12 @@ class Evaluator:
             A file that `save` wrote. Reading it runs no code, and an inconsistent state is refused.
         algorithm
             If given, a file of another algorithm is refused. A `Field` or an algorithm of your own must be given.
-        threads, backend
+        threads, backend, device
             As for a new evaluator.
         """
         own = () if algorithm is None else (type(algorithm),)  # which may be a user's class
         saved: SavedEvaluator = read_checkpoint(path, (*storable(), SavedEvaluator, *own), SavedEvaluator)
-        return cls.restored(saved, path, algorithm, threads, backend)
+        return cls.restored(saved, path, algorithm, threads, backend, device)
 
     @classmethod
     def restored(
@@ -530,6 +538,7 @@ class Evaluator:
         algorithm: Algorithm | None = None,
         threads: int | None = None,
         backend: str | Backend = "auto",
+        device: str | None = None,
     ) -> Evaluator:
         """Build an evaluator from the content of the file at `path`."""
         if (saved.tile, saved.layout) != (TILE, LAYOUT):
@@ -547,7 +556,7 @@ class Evaluator:
         known = cast(Algorithm, stored or algorithm)
         if known.n_parameters != saved.parameters:
             raise CheckpointMismatchError(f"{path} holds {saved.parameters} parameters, {known} has others")
-        owned = _checked_backend(backend, threads)
+        owned = _checked_backend(backend, threads, device)
         with refused(path):  # verify before allocating arrays of the sizes that the file claims
             verify_together(known, saved.method, saved.state)
             evaluator = cls(known, saved.method, threads, owned)
@@ -555,9 +564,9 @@ class Evaluator:
         return evaluator
 
 
-def _checked_backend(backend: str | Backend, threads: int | None) -> Backend:
+def _checked_backend(backend: str | Backend, threads: int | None, device: str | None) -> Backend:
     """Return the backend itself, or the one of this name; validate both arguments."""
-    owned = engine.backend_named(backend) if isinstance(backend, str) else backend
+    owned = engine.backend_named(backend, device) if isinstance(backend, str) else backend
     if not isinstance(owned, Backend):
         raise SettingError(f"backend is {short(owned)}; give a name, such as 'auto', or a Backend")
     if threads is not None and (not is_integer(threads) or threads < 1):

@@ -11,7 +11,7 @@ from inferl.data.arrays import Floats, Integers, is_integer, is_number, lengthen
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
 from inferl.data.transitions import Transitions
-from inferl.data.vectors import Vectors, one_hot, squared_norm, subtract_scaled, terms
+from inferl.data.vectors import Sparse, Vectors, one_hot, squared_norm, subtract_scaled, terms
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 
 __all__ = ["Algorithm", "Carry", "carried", "check_setting", "count", "single", "transitions_of"]
@@ -173,7 +173,7 @@ def transitions_of(steps: Steps) -> Transitions:
 
 def single(u: Vectors, v: Vectors, c: Floats, phi: Vectors) -> Increments:
     """Build increments with one term per step."""
-    size = phi.shape[1] if isinstance(phi, np.ndarray) else phi.size
+    size = phi.size if isinstance(phi, Sparse) else phi.shape[1]
     return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), squared_norm(phi))
 
 

@@ -25,6 +25,7 @@ from inferl import engine
 from inferl.algorithms.base import Algorithm, Carry, carried, count, transitions_of
 from inferl.algorithms.td import TD
 from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, lengthened, shared
+from inferl.data.device import on_host
 from inferl.data.increments import Increments, unexplained
 from inferl.data.invariants import bounds, demand, shapes
 from inferl.data.streams import Clock, Steps
@@ -257,7 +258,7 @@ class ValueIncrements(Rows):
             index = np.concatenate([u.index, np.broadcast_to(gaps, (len(self), 3))], axis=1)
             value = np.concatenate([u.value, self._weights()], axis=1)
             return Sparse(index, value, self.size), self.dphi, self.reward
-        left, d = np.zeros((len(self), self.size)), self.size - len(OUTPUTS)
+        left, d = np.zeros((len(self), self.size), like=u), self.size - len(OUTPUTS)
         left[:, :d], left[:, gaps] = dense(u), self._weights()
         return left, embed(dense(self.dphi), 0, self.size), self.reward
 
@@ -267,6 +268,8 @@ class ValueIncrements(Rows):
         row, phi = matrix[self.outputs[0]], self.phi[np.flatnonzero(self.starts)]
         if isinstance(phi, Sparse):
             np.subtract.at(row, phi.index, phi.value)
+        elif not isinstance(phi, np.ndarray):
+            row[: phi.shape[1]] -= phi.sum(axis=0)
         elif len(phi):
             # One after the other, so that the sum does not depend on chunk borders.
             d = phi.shape[1]
@@ -294,7 +297,7 @@ class ValueIncrements(Rows):
         u, gaps = self._traced(), self.outputs[1:]
         residual = self.reward - _dot(self.dphi, theta)
         own = residual if inverse is None else unexplained(residual[:, None], self._leverage(u, inverse)[:, None])[:, 0]
-        fitted = np.zeros(len(self))
+        fitted = np.zeros(len(self), like=residual)
         at = np.flatnonzero(self.starts)
         fitted[at] = _dot(self.phi[at], theta) - theta[self.outputs[0]]
         added = self._weights() * residual[:, None] - self.starts[:, None] * theta[gaps]
@@ -302,7 +305,7 @@ class ValueIncrements(Rows):
             index = np.concatenate([u.index, np.broadcast_to(self.outputs, (len(self), len(OUTPUTS)))], axis=1)
             value = np.concatenate([u.value * own[:, None], fitted[:, None], added], axis=1)
             return Sparse(index, value, self.size)
-        scores, d = np.zeros((len(self), self.size)), self.size - len(OUTPUTS)
+        scores, d = np.zeros((len(self), self.size), like=u), self.size - len(OUTPUTS)
         np.multiply(u, own[:, None], out=scores[:, :d])
         scores[:, self.outputs[0]], scores[:, gaps] = fitted, added
         return scores
@@ -329,6 +332,8 @@ class ValueIncrements(Rows):
 def _dot(x: Vectors, theta: Floats) -> Floats:
     if isinstance(x, Sparse):
         return np.asarray(np.add.reduce(x.value * theta[x.index], axis=-1))
+    if not isinstance(x, np.ndarray):
+        return x @ theta[: x.shape[1]]
     # One product per row: in a matrix product the last bits depend on the number of rows.
     return np.asarray((x[:, None, :] @ theta[: x.shape[1]])[:, 0])
 
@@ -358,4 +363,4 @@ def _visits(data: Transitions, start: int | tuple[float, ...]) -> Bools:
     """Which rows are visits to the start, (T,)."""
     if data.tabular:
         return np.asarray(data.features == start)
-    return np.asarray((data.features == np.array(start)).all(axis=1))
+    return np.asarray(on_host((data.features == np.array(start)).all(axis=1)))

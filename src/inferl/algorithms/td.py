@@ -8,6 +8,7 @@ import numpy as np
 
 from inferl.algorithms.base import Algorithm, Carry, carried, check_setting, single, transitions_of
 from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
+from inferl.data.device import as_device, device_of, on_host
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
 from inferl.data.transitions import Transitions
@@ -189,6 +190,7 @@ def _traces(phi: Floats, emphasis: Floats, ratios: Floats, decay: Floats, steps:
 
     The carried array is the trace times the decay of the next step, so chunk borders make no difference.
     """
+    device, phi = device_of(phi), on_host(phi)
     z = np.empty_like(phi)
     for t, slot in enumerate(steps.clock.slot.tolist()):
         if steps.first[t]:
@@ -197,7 +199,7 @@ def _traces(phi: Floats, emphasis: Floats, ratios: Floats, decay: Floats, steps:
         if ratios[t] > 1:  # products of ratios may overflow, and 0 times infinity is NaN
             np.clip(z[t], -LARGEST, LARGEST, out=z[t])
         decayed[slot] = decay[t] * z[t]
-    return z
+    return z if device is None else as_device(z, device)
 
 
 def _window_ends(slot: Integers, first: Bools, last: Bools, n: int) -> Integers:

@@ -112,14 +112,14 @@ def taken(x: Any, rows: slice | Integers) -> Any:
 def _copied(x: Any) -> Any:
     if x is None or isinstance(x, Rows):
         return x and x.copied()
-    return np.array(x, order="C")
+    return np.array(x, order="C") if isinstance(x, np.ndarray) else x.copy()
 
 
 def lengthened(x: Floats, length: int) -> Floats:
     """Pad the last axis with zeros (`np.pad` is too slow for an interval that is read often)."""
     if x.shape[-1] == length:
         return x
-    longer = np.zeros((*x.shape[:-1], length))
+    longer = np.zeros((*x.shape[:-1], length), like=x)
     longer[..., : x.shape[-1]] = x
     return longer
 
@@ -136,7 +136,7 @@ def room_for(n: int) -> int:
 
 def squared(x: Floats, length: int) -> Floats:
     """Pad the last two axes with zeros."""
-    larger = np.zeros((*x.shape[:-2], length, length))
+    larger = np.zeros((*x.shape[:-2], length, length), like=x)
     larger[..., : x.shape[-2], : x.shape[-1]] = x
     return larger
 
@@ -149,7 +149,8 @@ class InPlace:
         new = object.__new__(type(self))
         for name in _names(type(self))[1]:
             value = getattr(self, name)
-            object.__setattr__(new, name, value.copy() if isinstance(value, np.ndarray | InPlace) else value)
+            updated = isinstance(value, InPlace) or hasattr(value, "__array_function__")  # arrays, also on a device
+            object.__setattr__(new, name, value.copy() if updated else value)
         return new
 
 
@@ -178,13 +179,22 @@ def read(name: str, values: Any) -> NDArray[Any]:
     """Convert values to an array of any dtype; raise for masked entries and for values that are not an array."""
     _refuse_masked(name, values)
     try:
-        return np.asarray(values)
+        return np.asarray(_fetched(values))
     except InferlError:
         raise
     except Exception as error:  # an object's `__array__` may raise anything
         if isinstance(error, ValueError) and isinstance(values, list | tuple):
             raise ShapeError(f"{name} have rows of different lengths") from None
         raise ShapeError(f"{name} cannot be read as an array: {error}") from None
+
+
+def _fetched(values: Any) -> Any:
+    """Copy an array of torch, JAX, CuPy, ... from a device; return anything else as it is."""
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack_device__"):
+        return values
+    from inferl.data.device import fetched
+
+    return fetched(values)
 
 
 def as_floats(name: str, values: Any) -> Floats:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inferl.data.arrays import Floats, Integers
+from inferl.data.device import on_host
 from inferl.data.invariants import bounds, demand, shapes
 
 __all__ = ["ConstantFit"]
@@ -45,7 +46,7 @@ class ConstantFit:
         """Return the fit with further rows, vectors (T, d); states of a table, (T,), need none."""
         if self.residual is not None or features.ndim != 2 or not 0 < features.shape[1] <= MOST:
             return self
-        new = features[: ROWS - len(self.rows)]
+        new = on_host(features[: ROWS - len(self.rows)])
         rows = np.concatenate([self.rows, new]) if len(self.rows) else np.array(new, np.float64)
         return ConstantFit(rows) if len(rows) < ROWS else ConstantFit(residual=_residual(rows))
 

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl.data.arrays import Integers
+from inferl.data.batches import import_torch
+from inferl.data.device import DeviceArray
 from inferl.data.parallel import by_rows
 
 __all__ = ["combined", "fingerprints"]
@@ -41,6 +43,7 @@ def fingerprints(
     seen, more = list(outcomes), list(others)
     keys = _keys(len(seen) + len(more) + 2)
     first = second = 0
+    seen, more = ([_words_there(x) if isinstance(x, DeviceArray) else x for x in some] for some in (seen, more))
     for start in range(0, len(step), BLOCK):
         rows = slice(start, start + BLOCK)
         columns = [_words(column[rows]) * key for column, key in zip((step, stream, *seen, *more), keys, strict=True)]
@@ -76,6 +79,15 @@ def _words(column: Any) -> Words:
         np.einsum(f"z{axes},{axes}->z", bits[rows], keys, out=words[rows])
 
     by_rows(work, len(bits), bits.size)
+    return words
+
+
+def _words_there(column: DeviceArray) -> Words:
+    """Compute the words of vectors on their device, where signed integers wrap around to the same bits."""
+    torch = import_torch()
+    bits = column.tensor.view(torch.int64).reshape(len(column), -1)
+    keys = torch.from_numpy(_keys(bits.shape[1]).view(np.int64)).to(bits.device)
+    words: Words = (bits * keys).sum(dim=1).cpu().numpy().view(np.uint64)
     return words
 
 

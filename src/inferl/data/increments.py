@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Floats, Integers, Rows, as_floats, shared
+from inferl.data.device import as_device
 from inferl.data.invariants import demand, shapes
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, dense, slice_of, stored_numbers, terms, verify_vectors
@@ -63,6 +64,12 @@ class Increments(Rows):
     def n_terms(self) -> int:
         """Number K of rank-one terms per step."""
         return int(self.c.shape[1])
+
+    def on(self, device: str) -> Increments:
+        """Return the same increments with their vectors on a device; sparse ones stay on the host."""
+        if isinstance(self.u, Sparse) or isinstance(self.v, Sparse):
+            return self
+        return replace(self, u=as_device(self.u, device), v=as_device(self.v, device))
 
     def at(self, theta: Floats) -> Floats:
         """Evaluate H_t(theta) for one theta (p,): (T, p)."""
@@ -128,14 +135,14 @@ class Increments(Rows):
 
     def add_rest(self, matrix: Floats) -> None:
         """Add to A the part that is not a product of u and v: the damping."""
-        matrix.flat[:: len(matrix) + 1] += len(self) * self.damping
+        matrix.reshape(-1)[:: len(matrix) + 1] += len(self) * self.damping
 
     def features(self) -> Vectors:
         """The features of the steps: u, all terms together, (T, p) or (T, entries)."""
         u, n = self.u, len(self)
         if isinstance(u, Sparse):
             return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
-        return u[:, 0] if u.shape[1] == 1 else np.asarray(u.sum(axis=1))
+        return u[:, 0] if u.shape[1] == 1 else u.sum(axis=1)
 
     def sizes(self) -> Floats:
         """The largest absolute value of each feature, (p,); empty for one-hot features, which have no units."""

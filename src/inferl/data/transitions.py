@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, as_floats, is_integer, place, read, short
+from inferl.data.device import as_device, as_vectors, device_of, is_elsewhere
 from inferl.errors import ContradictionError, DataError, ShapeError
 
 __all__ = ["MOST_STREAM", "Transitions"]
@@ -28,7 +29,8 @@ class Transitions(Rows):
     Parameters
     ----------
     features, next_features
-        phi_t and phi'_t: floats (T, d), or integers (T,): the state's row number in a table (one-hot).
+        phi_t and phi'_t: floats (T, d), or integers (T,): the state's row number in a table (one-hot). Vectors on a
+        GPU (of torch, or of any library with DLPack) stay there, for an evaluator with ``backend="torch"``.
     rewards
         r_{t+1}, (T,).
     discounts
@@ -77,6 +79,7 @@ class Transitions(Rows):
         truncated: ArrayLike | None = None,
     ) -> None:
         phi, phi_next = _features("features", features), _features("next_features", next_features)
+        phi, phi_next = _together(phi, phi_next)
         n = len(phi)
         if n == 0:
             raise ShapeError("the chunk is empty; it needs at least one transition")
@@ -154,6 +157,13 @@ class Transitions(Rows):
         """Whether the features are row numbers of a table."""
         return self.features.ndim == 1
 
+    def on(self, device: str) -> Transitions:
+        """Return the same steps with their vectors on a device; row numbers of a table stay on the host."""
+        if self.tabular:
+            return self
+        vectors = {"features": self.features, "next_features": self.next_features}
+        return self._rebuilt({name: as_device(x, device) for name, x in vectors.items()})
+
     def with_ratios(self, ratios: Floats) -> Transitions:
         """Return the same steps with other ratios."""
         return self._rebuilt({"ratios": ratios})
@@ -171,7 +181,9 @@ class Transitions(Rows):
         return super().__getitem__(rows)
 
 
-def _features(name: str, values: ArrayLike) -> Floats | Integers:
+def _features(name: str, values: Any) -> Any:
+    if is_elsewhere(values) and values.ndim != 1:
+        return as_vectors(name, values)  # stay there; row numbers of a table do not
     array = as_array(name, values)
     if array.ndim == 1 and np.issubdtype(array.dtype, np.integer):
         _refuse(f"{name} index", (array < 0) | (array > _MOST_LABEL), array, "rows of a table are counted from 0")
@@ -185,6 +197,14 @@ def _features(name: str, values: ArrayLike) -> Floats | Integers:
     vectors = as_floats(name, array)
     _refuse(name, ~np.isfinite(vectors), vectors, "drop the row or repair its features")
     return vectors
+
+
+def _together(phi: Any, phi_next: Any) -> tuple[Any, Any]:
+    """Move vectors to one device, if one of the two is on a device."""
+    device = device_of((phi, phi_next))
+    if device is None or 1 in (phi.ndim, phi_next.ndim):
+        return phi, phi_next
+    return as_device(phi, device), as_device(phi_next, device)
 
 
 def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:

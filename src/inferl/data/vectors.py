@@ -112,6 +112,8 @@ def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
     """Compute x - factor y row by row."""
     if isinstance(x, Sparse) or isinstance(y, Sparse):
         return subtract(x, scale(y, factor))
+    if not isinstance(y, np.ndarray):
+        return x - y * factor[..., None]
     product = np.empty(np.shape(y))
 
     def work(rows: slice) -> None:
@@ -126,7 +128,7 @@ def embed(x: Vectors, offset: int, size: int) -> Vectors:
     """Place vectors of length d at `offset` inside zero vectors of length `size`."""
     if isinstance(x, Sparse):
         return Sparse(x.index + offset, x.value, size)
-    wide = np.zeros((*x.shape[:-1], size))
+    wide = np.zeros((*x.shape[:-1], size), like=x)
     wide[..., offset : offset + x.shape[-1]] = x
     return wide
 
@@ -144,6 +146,8 @@ def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vect
 def squared_norm(x: Vectors) -> Floats:
     """Compute |x|^2 of each vector; entries of a sparse one must be distinct."""
     entries = x.value if isinstance(x, Sparse) else x
+    if not isinstance(entries, np.ndarray):
+        return (entries * entries).sum(axis=-1)
     squares = np.empty(entries.shape[:-1])
 
     def work(rows: slice) -> None:

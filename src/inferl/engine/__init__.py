@@ -1,7 +1,7 @@
 """The engine: the arithmetic of Algorithm 1 and of block sums, behind the protocol `Backend`.
 
-Two backends ship: ``native``, compiled when the package is installed, and ``reference``, a slow one in NumPy. An
-evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works; code that needs the
+Three backends ship: ``native``, compiled when the package is installed; ``reference``, a slow one in NumPy; and
+``torch``, for GPUs. An evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works; code that needs the
 arithmetic calls `active()`. A new backend is one file and one call of `register`.
 
 Environment variables choose what ``"auto"`` means: ``INFERL_KERNEL=reference`` selects the reference,
@@ -22,7 +22,7 @@ from functools import cache
 from inferl.data.parallel import sharing
 from inferl.engine.backend import Backend, Draws, Foldable
 from inferl.engine.blas import one_blas_thread
-from inferl.errors import SettingError
+from inferl.errors import DeviceError, SettingError
 
 __all__ = ["LARGEST", "Backend", "Draws", "Foldable", "active", "backend_named", "cores", "names", "register", "using"]
 
@@ -47,11 +47,21 @@ def _make_native() -> Backend:
     return Backend.of(f"native {native.instruction_set()}", native)
 
 
-_REGISTERED: dict[str, Callable[[], Backend]] = {"native": _make_native, "reference": _make_reference}
+def _make_torch(device: str | None = None) -> Backend:
+    from inferl.engine import torch
+
+    return torch.backend(device)
 
 
-def register(name: str, make: Callable[[], Backend]) -> None:
-    """Register a backend under a name; `make` is called once, on first use."""
+_REGISTERED: dict[str, Callable[..., Backend]] = {
+    "native": _make_native,
+    "reference": _make_reference,
+    "torch": _make_torch,
+}
+
+
+def register(name: str, make: Callable[..., Backend]) -> None:
+    """Register a backend under a name; `make` is called on first use, with the device if the user names one."""
     if name in ("auto", *_REGISTERED):
         raise SettingError(f"there is a backend {name!r} already")
     _REGISTERED[name] = make
@@ -63,17 +73,19 @@ def names() -> list[str]:
 
 
 @cache
-def backend_named(name: str) -> Backend:
-    """Return the backend of this name; ``"auto"`` is the fastest that is installed.
+def backend_named(name: str, device: str | None = None) -> Backend:
+    """Return the backend of this name; ``"auto"`` is the fastest that is installed, for vectors on the host.
 
     >>> backend_named("reference").name
     'reference'
     """
+    if device is not None and name in ("auto", "native", "reference"):
+        raise SettingError(f"the backend {name!r} works on the host only; for {device}, choose backend='torch'")
     if name == "auto":
         return _automatic()
     if name not in _REGISTERED:
         raise SettingError(f"there is no backend {name!r}; choose 'auto' or one of {', '.join(map(repr, names()))}")
-    return _REGISTERED[name]()
+    return _REGISTERED[name]() if device is None else _REGISTERED[name](device)
 
 
 def _automatic() -> Backend:
@@ -112,5 +124,9 @@ def using(backend: Backend, threads: int = 1) -> Iterator[None]:
     try:
         with one_blas_thread(), sharing(threads):
             yield
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":  # of torch, which need not be installed
+            raise DeviceError(f"the memory of {backend.device} is full; pass shorter chunks") from None
+        raise
     finally:
         _active.reset(token)

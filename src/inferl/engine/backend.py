@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
@@ -208,8 +208,8 @@ class SumEpisodes(Protocol):
 
     Row t has the scores `value` (T, p), or the entries `index` and `value` (T, m). `sum` (S, p) holds the sums of open
     episodes, whose numbers are in `is_open` (S,), 0 where there is none. An episode closes at its `last` row, or where
-    another begins; its sum is written to `closed` (capacity, p). The call starts at `row`, stops when `closed` may be
-    full, and returns the next row and the number of episodes that closed.
+    another begins. The call starts at `row`, may stop before the end, and returns the next row and the sums of the
+    episodes that closed, (m, p), in the order in which they did.
     """
 
     def __call__(
@@ -221,9 +221,8 @@ class SumEpisodes(Protocol):
         last: Bools,
         sum: Floats,
         is_open: Integers,
-        closed: Floats,
         row: int,
-    ) -> tuple[int, int]:
+    ) -> tuple[int, Floats]:
         """Sum the scores."""
         ...
 
@@ -259,6 +258,8 @@ class FollowEpisodes(Protocol):
 class Backend:
     """The arithmetic of an evaluator: nine functions on arrays that agree with the reference to 1e-12.
 
+    A backend with a `device` gets vectors that are there (`inferl.data.device`), and so are the sums that it changes.
+
     ``Backend.of("mine", module)`` makes one of a module with functions of these names. `inferl.testing.check_backend`
     compares it with the reference.
     """
@@ -274,8 +275,11 @@ class Backend:
     sum_episodes: SumEpisodes
     follow_episodes: FollowEpisodes
     threads: int = 1  # that share the work; results do not depend on it
+    device: str | None = None  # where vectors are; None: the host
+    run: int = 2**18  # feature values that are processed at once, times the threads
 
     @classmethod
-    def of(cls, name: str, module: ModuleType) -> Backend:
+    def of(cls, name: str, module: ModuleType, **options: Any) -> Backend:
         """Collect the functions of a module."""
-        return cls(name, *(getattr(module, field.name) for field in fields(cls)[1:-1]))
+        functions = [field.name for field in fields(cls) if field.default is MISSING][1:]
+        return cls(name, *(getattr(module, function) for function in functions), **options)

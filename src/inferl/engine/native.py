@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 import inferl.engine._native as _native  # "from inferl.engine" would report a circular import if it is missing
-from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.arrays import GATHER, Bools, Floats, Integers
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.streams import TILE
 from inferl.data.vectors import Sparse, dense
@@ -194,14 +194,14 @@ def sum_episodes(
     last: Bools,
     sum: Floats,
     is_open: Integers,
-    closed: Floats,
     row: int,
-) -> tuple[int, int]:
+) -> tuple[int, Floats]:
     """Sum scores over episodes; see `backend.SumEpisodes`."""
+    closed = np.empty((GATHER, sum.shape[1]))
     entries = np.zeros(0, np.int64) if index is None else _whole(index)
     places = _whole(slot), _whole(episode), _bits(last)
     after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
-    return int(after), int(filled)
+    return int(after), closed[: int(filled)]
 
 
 def follow_episodes(

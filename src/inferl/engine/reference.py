@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.arrays import GATHER, Bools, Floats, Integers
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.streams import TILE
 from inferl.data.vectors import Sparse, dense
@@ -252,20 +252,17 @@ def sum_episodes(
     last: Bools,
     sum: Floats,
     is_open: Integers,
-    closed: Floats,
     row: int,
-) -> tuple[int, int]:
+) -> tuple[int, Floats]:
     """Sum scores over episodes; see `backend.SumEpisodes`."""
-    expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])) and len(closed) > 1)
-    filled = 0
+    expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])))
+    closed: list[Floats] = []
 
     def close(s: int) -> None:
-        nonlocal filled
-        closed[filled] = sum[s]
+        closed.append(sum[s].copy())
         sum[s], is_open[s] = 0.0, 0
-        filled += 1
 
-    while row < len(slot) and filled + 2 <= len(closed):
+    while row < len(slot) and len(closed) + 2 <= GATHER:
         s = int(slot[row])
         if is_open[s] != episode[row]:  # a new episode begins, whether or not `last` ended the previous one
             if is_open[s] > 0:
@@ -278,7 +275,7 @@ def sum_episodes(
         if last[row]:
             close(s)
         row += 1
-    return row, filled
+    return row, np.array(closed).reshape(len(closed), sum.shape[1])
 
 
 def follow_episodes(

@@ -24,6 +24,7 @@ import numpy as np
 from inferl import engine
 from inferl.algorithms import Algorithm
 from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
+from inferl.data.device import as_device, device_of, on_host
 from inferl.data.increments import FieldIncrements, Increments
 from inferl.data.invariants import COUNT, FINITE, bounds, demand, shapes
 from inferl.data.streams import TILE, Clock, Steps
@@ -184,8 +185,10 @@ class OnlineBootstrap(Method):
 
     def _fold_rows(self, state: BootstrapState, increments: Foldable, clock: Clock) -> tuple[BootstrapState, Floats]:
         """Apply the recursion to the increments; return also the largest parameter of each row after each tile."""
-        iterate, average_offset = state.iterate.copy(), state.average_offset.copy()
-        step_size = self.step_size(clock.step, increments.scale)
+        iterate, average_offset, device = state.iterate.copy(), state.average_offset.copy(), device_of(increments)
+        if device is not None:  # the rows are where the vectors are
+            iterate, average_offset = as_device(iterate, device), as_device(average_offset, device)
+        step_size = self.step_size(clock.step, on_host(increments.scale))
         weight_sums = self.weight_sum(np.arange(state.n, state.n + len(increments) + 1))
         tick = self.multipliers.ticks(clock)
         draws = engine.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.slot)
@@ -224,7 +227,7 @@ class OnlineBootstrap(Method):
             tile = int(np.argmin(sound))
             exploded = np.flatnonzero(_exploded(largest[tile], scale[tile]))
             self._refuse_divergence(state, increments, clock, tile, exploded)
-        size = increments.sizes()
+        size = on_host(increments.sizes())
         if len(state.size):
             size = np.maximum(state.size, size)
         return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
@@ -236,7 +239,7 @@ class OnlineBootstrap(Method):
         edge = tile * TILE
         sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
         now, scale = sound, sound.scale
-        for t in range(edge, min(edge + TILE, len(increments))):
+        for t in range(edge, len(increments)):  # mostly in this tile; a backend may look at several at once
             now, (largest,) = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
             scale = max(scale, float(largest[0]))
             exploded = np.flatnonzero(_exploded(largest, scale))
@@ -317,7 +320,7 @@ class OnlineBootstrap(Method):
         try:
             return self.fold(state, increments, clock), work
         except DivergenceError as error:
-            size = increments.sizes()
+            size = on_host(increments.sizes())
             size = np.maximum(state.size, size) if len(state.size) else size
             units = unequal_features(size, algorithm.n_features)
             if not units:

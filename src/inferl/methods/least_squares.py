@@ -21,6 +21,7 @@ import numpy as np
 from inferl import engine
 from inferl.algorithms import Algorithm
 from inferl.data.arrays import Floats, InPlace, Integers, alike, lengthened
+from inferl.data.device import device_of, on_device, on_host
 from inferl.data.increments import Increments
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import TILE, Clock, Steps
@@ -90,6 +91,11 @@ class LeastSquaresState(InPlace):
         demand(self.n == 0 or len(self.coordinates) > 0, f"{self.n} steps have named no parameter")
         kept = self.n if self.first_epoch is None else sum(len(rows) for rows in self.first_epoch)
         demand(kept == self.n, f"{kept} rows are kept of {self.n}")
+
+    def follow(self, device: str) -> None:
+        """Move to a device what every row changes, unless it is there."""
+        for name in ("sums", "mixing", "current", "wholes"):
+            setattr(self, name, on_device(getattr(self, name), device))
 
     def factored(self) -> tuple[Factored, Floats]:
         """Return A, factored, and b, for the parameters seen."""
@@ -237,7 +243,10 @@ class LeastSquares(Method):
             raise SettingError(too_large(n_parameters, "parameters"))
 
     def fold(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> LeastSquaresState:
-        """Fold increments into the sums, in place; epochs end at tile edges."""
+        """Fold increments into the sums, in place; epochs end at tile edges.
+
+        Sums are where the vectors are. They visit the host when an epoch ends, which happens a few dozen times.
+        """
         start = 0
         while start < len(increments):
             left = max(state.epoch_end - state.n, 1)
@@ -249,6 +258,9 @@ class LeastSquares(Method):
     def _advance_within(self, state: LeastSquaresState, increments: Increments, clock: Clock) -> None:
         """Fold rows that end with the epoch or before."""
         self._make_room(state, increments)
+        device = device_of(increments)
+        if device is not None:
+            state.follow(device)
         seen = state.coordinates.relabelled(increments)
         state.sums.add(seen)
         state.mixing.add(seen.features(), clock)
@@ -259,6 +271,7 @@ class LeastSquares(Method):
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
             state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
         if state.n >= state.epoch_end:
+            vars(state).update(vars(on_host(state)))
             self._end_epoch(state)
 
     def estimate(self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats) -> Floats:

@@ -56,7 +56,7 @@ class Sums(InPlace):
             self._add_sparse(u, v, c)
             return
         if len(self.u) == 0:
-            self.u, self.v, self.c = np.zeros((GATHER, p)), np.zeros((GATHER, p)), np.zeros(GATHER)
+            self.u, self.v, self.c = (np.zeros(shape, like=self.matrix) for shape in ((GATHER, p), (GATHER, p), GATHER))
         use, buffers = engine.active(), (self.u, self.v, self.c)
         sums = self.matrix, self.vector, self.size
         self.waiting = use.add_products(*sums, buffers, self.waiting, dense(u), dense(v), c, use.threads)

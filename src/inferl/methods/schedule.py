@@ -19,6 +19,7 @@ import numpy as np
 from inferl import engine
 from inferl.algorithms import Algorithm, Carry
 from inferl.data.constants import ConstantFit
+from inferl.data.device import on_host
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand
@@ -34,7 +35,6 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
-LONGEST_RUN = 262_144  # feature values that a thread processes at once: they fit into the caches of a core
 MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
 MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
@@ -87,7 +87,7 @@ class Schedule:
         """
         if self.algorithm.delayed:
             return TILE
-        together = LONGEST_RUN * min(self.threads, MOST_TOGETHER)
+        together = self.backend.run * min(self.threads, MOST_TOGETHER)
         return max(together // self.algorithm.n_features // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
@@ -108,6 +108,8 @@ class Schedule:
         if isinstance(data, Increments) and draft.like is None:
             draft.like = data[:0].copied()
         diverged, waiting = None, []
+        if self.backend.device is not None:
+            data = data.on(self.backend.device) if self.algorithm.affine else on_host(data)
         with self.working(), np.errstate(all="ignore"):  # overflow is reported by a check
             draft.streams, steps = state.streams.place(data)
             try:
@@ -134,16 +136,16 @@ class Schedule:
             raise diverged
 
     def with_pending(self, own: EvaluatorState) -> EvaluatorState:
-        """Return a state with the pending rows folded in; the given one does not change."""
+        """Return a state on the host, with the pending rows folded in; the given one does not change."""
         if own.pending is None:
-            return own
+            return on_host(own)  # type: ignore[no-any-return]
         state = self._copied(own)
         with self.working(), np.errstate(all="ignore"):
             try:
                 self.method.commit(state.method, self._prepared(state, own.pending))
             except DivergenceError as error:  # the reading is that of the last full tile, with a note
                 state.diverged = (str(error), error.step, error.replica)
-        return state
+        return on_host(state)  # type: ignore[no-any-return]
 
     def fingerprints(self, state: EvaluatorState) -> tuple[int, int]:
         """Return the fingerprints of the outcomes and of all columns, including pending rows."""

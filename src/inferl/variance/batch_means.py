@@ -184,7 +184,7 @@ class Cascade(InPlace):
     def _grow(self, n_streams: int) -> None:
         if n_streams > len(self.half):
             new = room_for(n_streams) - len(self.half)
-            self.half = np.concatenate([self.half, np.zeros((new, *self.half.shape[1:]))])
+            self.half = np.concatenate([self.half, np.zeros((new, *self.half.shape[1:]), like=self.half)])
             self.open = np.concatenate([self.open, np.zeros((new, *self.open.shape[1:]), np.bool_)])
 
 
@@ -264,17 +264,17 @@ class EpisodeSums(InPlace):
         """Add scores, dense (T, p) or sparse with (T, m) entries."""
         p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
         if new > 0:
-            self.sum = np.concatenate([self.sum, np.zeros((new, p))])
+            self.sum = np.concatenate([self.sum, np.zeros((new, p), like=self.sum)])
             self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
             self.carried = np.concatenate([self.carried, np.zeros(new, np.int64)])
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
-        ended, row = np.empty((GATHER, p)), 0
+        row = 0
         while row < len(value):
-            row, number = engine.active().sum_episodes(
-                index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, ended, row
+            row, ended = engine.active().sum_episodes(
+                index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, row
             )
-            self.cascade.add(ended[:number], np.zeros(number, np.int64))
-            self.closed += number
+            self.cascade.add(ended, np.zeros(len(ended), np.int64))
+            self.closed += len(ended)
 
     def widened(self, more: int) -> EpisodeSums:
         """Add capacity for more parameters."""

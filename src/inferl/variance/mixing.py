@@ -75,7 +75,7 @@ class Mixing(InPlace):
         """Add rows, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
         new = int(clock.slot.max(initial=-1)) + 1 - len(self.looked)
         if new > 0:
-            self.open = np.concatenate([self.open, np.zeros((new, self.open.shape[1]))])
+            self.open = np.concatenate([self.open, np.zeros((new, self.open.shape[1]), like=self.open)])
             self.looked, self.done = (np.concatenate([x, np.zeros(new, np.int64)]) for x in (self.looked, self.done))
         row = 0
         while row < len(features):

@@ -146,11 +146,11 @@ class Wholes(InPlace):
 
     def add(self, scores: Vectors, clock: Clock) -> None:
         """Add scores, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
-        row, p = self._rows(clock.stream), self.sum.shape[1]
+        row = self._rows(clock.stream)
         index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
         one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
         running = (self.length > 0).astype(np.int64)
-        engine.active().sum_episodes(index, value, row, one, never, self.sum, running, np.empty((2, p)), 0)
+        engine.active().sum_episodes(index, value, row, one, never, self.sum, running, 0)
         self.length = self.length + np.bincount(row, minlength=len(self.length))
 
     def _rows(self, label: Integers) -> Integers:
@@ -164,7 +164,7 @@ class Wholes(InPlace):
         new = new[~np.isin(new, self.index)]
         if len(new):
             self.index = np.concatenate([self.index, new])
-            self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]))])
+            self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]), like=self.sum)])
             self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
         order = np.argsort(self.index)
         return order[np.searchsorted(self.index, index, sorter=order)]
