@@ -70,15 +70,15 @@ def _greedy(function: Callable[[Any], int], epsilon: float, n_actions: int) -> C
 
 
 PROBLEMS = {
-    "CartPole, stochastic": Problem("CartPole-v1", _greedy(upright, 0.5, 2), 20_000),
+    "CartPole, stochastic": Problem("CartPole-v1", _greedy(upright, 0.5, 2)),
     "CartPole, deterministic": Problem("CartPole-v1", lambda: lambda pole: int(pole[2] > 0)),
-    "CartPole, nearly perfect": Problem("CartPole-v1", _greedy(upright, 0.25, 2), 20_000),
-    "Acrobot": Problem("Acrobot-v1", _greedy(with_the_swing, 0.1, 3), 20_000),
-    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(with_the_motion, 0.5, 3), 20_000),
+    "CartPole, nearly perfect": Problem("CartPole-v1", _greedy(upright, 0.25, 2)),
+    "Acrobot": Problem("Acrobot-v1", _greedy(with_the_swing, 0.1, 3)),
+    "MountainCar, succeeds sometimes": Problem("MountainCar-v0", _greedy(with_the_motion, 0.5, 3)),
     "Taxi, optimal": Problem("Taxi-v4", _optimal("Taxi-v4")),
     "Blackjack": Problem("Blackjack-v1", lambda: lambda hand: int(hand[0] < 17)),
     "CliffWalking, nothing random": Problem("CliffWalking-v1", _optimal("CliffWalking-v1"), 2_000),
-    "LunarLander, Gymnasium's heuristic": Problem("LunarLander-v3", lander_pilot, 20_000),
+    "LunarLander, Gymnasium's heuristic": Problem("LunarLander-v3", lander_pilot),
 }
 
 
