@@ -22,6 +22,7 @@ import numpy as np
 from inferl import engine
 from inferl.algorithms import TD, TDC, Algorithm, DoublyRobust, Stack
 from inferl.baselines import offline_bootstrap
+from inferl.data.device import DeviceArray, on_host
 from inferl.data.increments import GradientIncrements, Increments
 from inferl.data.streams import Streams
 from inferl.data.transitions import Transitions
@@ -288,8 +289,8 @@ def _enough(data: Data) -> None:
 
 def arrays_of(tree: Any) -> list[np.ndarray[Any, Any]]:
     """Return all arrays and numbers in nested dataclasses, dicts and tuples."""
-    if isinstance(tree, np.ndarray):
-        return [tree]
+    if isinstance(tree, np.ndarray | DeviceArray):
+        return [on_host(tree)]
     if isinstance(tree, bool | int | float):
         return [np.asarray(tree)]
     if isinstance(tree, dict):

@@ -5,7 +5,7 @@
 A run is `evaluate_policy` with 200 episodes and no features; there are 200 of each problem (`returns_auto` has the same
 with features). The truth is the mean of other episodes, as many as a problem says: its standard error is at most a
 tenth of that of a run. Without features the answer depends on the returns of the episodes alone, so episodes are played
-in large rollouts, and each run takes its own 200 of them. Writes validity/results/returns.json; about half an hour of
+in large rollouts, and each run takes its own 200 of them. Writes validity/results/returns.json; about two hours of
 one core.
 """
 

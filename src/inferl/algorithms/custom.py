@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -242,5 +243,5 @@ def _stacked(pieces: list[Increments]) -> Increments:
         v,
         np.concatenate([piece.c for piece in pieces], axis=1),
         np.concatenate([piece.damping for piece in pieces]),
-        np.max([piece.scale for piece in pieces], axis=0),
+        reduce(np.maximum, [piece.scale for piece in pieces]),
     )

@@ -23,7 +23,7 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.transitions import Transitions
 from inferl.errors import ContradictionError
 
-__all__ = ["TILE", "Clock", "Steps", "Streams"]
+__all__ = ["TILE", "Clock", "Steps", "Streams", "by_slot"]
 
 Scalar = TypeVar("Scalar", np.int64, np.bool_)
 
@@ -100,7 +100,7 @@ class Streams:
         if chunk.stream.min() == chunk.stream.max():
             return self._place_one_stream(chunk)
         now, slot, begins = self._with_slots(chunk.stream, chunk.last)
-        order = np.argsort(slot, kind="stable")  # rows of one stream become contiguous
+        order = by_slot(slot)
         sorted_slot = slot[order]
         opens = np.r_[True, sorted_slot[1:] != sorted_slot[:-1]]  # a stream's first row within this chunk
         begin = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
@@ -254,6 +254,16 @@ class Streams:
             episode=np.concatenate([self.episode, zeros - 1]),
             latest=np.concatenate([self.latest, zeros]),
         )
+
+
+def by_slot(slot: Integers) -> Integers:
+    """Return the order in which rows of one stream are contiguous; NumPy sorts short integers by their digits.
+
+    >>> by_slot(np.array([1, 0, 1, 0]))
+    array([1, 3, 0, 2])
+    """
+    short = slot.astype(np.uint16) if slot.max(initial=0) < 2**16 else slot
+    return np.argsort(short, kind="stable")
 
 
 def _with(array: NDArray[Scalar], where: Integers, values: NDArray[Scalar]) -> NDArray[Scalar]:

@@ -14,56 +14,72 @@ from inferl.errors import DeviceError
 
 __all__ = ["gains", "solve"]
 
-# A block has 32 replicas (the lanes of a warp) and 8 warps, each with 4 of the 32 rows that are solved together. A warp
-# solves its rows in registers, shows them to the warps after it, and waits: one barrier for four rows.
+ORDINARY = 48 * 1024  # bytes of shared memory that a kernel gets without asking
+
+# A block has 32 replicas (the lanes of a warp) and 8 warps, each with 4 of the 32 rows that are solved together. Tiles of
+# 32 x 32 products pass through shared memory, the next one under way while one is used. A warp solves its rows in
+# registers, shows them to the warps after it, and waits: one barrier for four rows.
 SOLVE = """
 extern "C" __global__ void solve(const double* __restrict__ residual, const double* __restrict__ gram,
                                  const double* __restrict__ gain, const double* __restrict__ weight,
                                  double* __restrict__ out, int rows, int terms, int width) {
-    extern __shared__ double solved[];  // (rows, 32)
+    extern __shared__ double tile[];        // (32, 32) products, rows down
+    double* const solved = tile + 32 * 32;  // (rows, 32)
     const int lane = threadIdx.x, warp = threadIdx.y, column = blockIdx.x * 32 + lane;
     const int here = min(column, width - 1);
     for (int base = 0; base < rows; base += 32) {
-        double left[4], own[4];
-        const double* gram_of[4];
-        const int first = base + 4 * warp;
+        double left[4], own[4], next[4];
         #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int row = min(first + i, rows - 1);
+            const int row = min(base + 4 * warp + i, rows - 1);
             left[i] = residual[(size_t)row * width + here];
-            gram_of[i] = gram + (size_t)row * rows;
             own[i] = gain[(size_t)(row / terms) * width + here];
         }
-        #pragma unroll 8
-        for (int j = 0; j < base; j++) {
-            const double before = solved[32 * j + lane];
-            #pragma unroll
-            for (int i = 0; i < 4; i++) left[i] -= gram_of[i][j] * before;
+        for (int from = -32; from <= base; from += 32) {  // a tile is loaded in one turn and used in the next
+            if (from >= 0) {
+                __syncthreads();
+                #pragma unroll
+                for (int i = 0; i < 4; i++) tile[32 * (warp + 8 * i) + lane] = next[i];
+                __syncthreads();
+            }
+            if (from < base) {
+                #pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int row = base + warp + 8 * i, other = from + 32 + lane;
+                    next[i] = row < rows && other < rows ? gram[(size_t)row * rows + other] : 0.0;
+                }
+            }
+            if (from >= 0 && from < base) {
+                #pragma unroll 8
+                for (int j = 0; j < 32; j++) {
+                    const double before = solved[32 * (from + j) + lane];
+                    #pragma unroll
+                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * (4 * warp + i) + j] * before;
+                }
+            }
         }
+        #pragma unroll
         for (int turn = 0; turn < 8; turn++) {
-            const int start = base + 4 * turn;
-            if (start >= rows) break;
             if (warp == turn) {
                 double mine[4];
                 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     #pragma unroll
-                    for (int k = 0; k < i; k++) left[i] -= gram_of[i][min(start + k, rows - 1)] * mine[k];
+                    for (int k = 0; k < i; k++) left[i] -= tile[32 * (4 * turn + i) + 4 * turn + k] * mine[k];
                     mine[i] = own[i] * left[i];
-                    if (first + i < rows) solved[32 * (first + i) + lane] = mine[i];
+                    solved[32 * (base + 4 * turn + i) + lane] = mine[i];
                 }
             }
             __syncthreads();
             if (warp > turn) {
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    const double before = solved[32 * (start + k) + lane];
+                    const double before = solved[32 * (base + 4 * turn + k) + lane];
                     #pragma unroll
-                    for (int i = 0; i < 4; i++) left[i] -= gram_of[i][start + k] * before;
+                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * (4 * warp + i) + 4 * turn + k] * before;
                 }
             }
         }
-        __syncthreads();
     }
     if (column >= width) return;
     for (int row = warp; row < rows; row += 8) {
@@ -128,8 +144,10 @@ def solve(residual: Any, gram: Any, gain: Any, weight: Any, out: Any) -> None:
     """
     rows, width = residual.shape
     grid, block = (-(-width // 32), 1, 1), (32, 8, 1)
-    kernel = _compiled(SOLVE, "solve")
-    kernel(grid, block, (residual, gram, gain, weight, out, rows, rows // len(gain), width), shared_mem=256 * rows)
+    kernel, shared = _compiled(SOLVE, "solve"), 256 * (32 + -(-rows // 32) * 32)
+    if shared > ORDINARY:
+        kernel.set_shared_memory_config(shared)
+    kernel(grid, block, (residual, gram, gain, weight, out, rows, rows // gain.shape[0], width), shared_mem=shared)
 
 
 def gains(tick: Any, stream: Any, step: Any, seed: Any, first_replica: int, law: int, out: Any) -> None:

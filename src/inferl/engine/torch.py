@@ -7,7 +7,8 @@ the chunk's own vectors, what is left is a triangular recurrence for each replic
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from inferl.data.arrays import Bools, Floats, Integers
 from inferl.data.batches import import_torch
 from inferl.data.device import DeviceArray
 from inferl.data.increments import FieldIncrements, Increments
-from inferl.data.streams import TILE
+from inferl.data.streams import TILE, by_slot
 from inferl.engine import backend_named, cuda
 from inferl.engine.backend import Backend, Draws, Foldable, all_below, expect
 from inferl.errors import DeviceError
@@ -34,8 +35,9 @@ __all__ = [
     "walk",
 ]
 
-ROWS = 192  # most rows of a recurrence: the shared memory that every GPU has holds 32 replicas of them
-NUMBERS = 2**25  # multipliers that are made at once
+ROWS = 128  # most rows of a recurrence: the shared memory that a GPU gives without asking holds 32 replicas of them
+CHUNKS = 64  # of a pass, which is one graph
+NUMBERS = 2**25  # most multipliers of a pass
 PIECE = 64  # rows of an episode that one thread adds up
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
 
@@ -69,21 +71,59 @@ def fold(
     torch, x = import_torch(), increments.expanded()
     u, v, device = x.u.tensor, x.v.tensor, iterate.tensor.device  # type: ignore[union-attr]
     n, terms, width = len(x), x.n_terms, iterate.shape[1]
-    columns = [torch.from_numpy(np.ascontiguousarray(y)).to(device) for y in (x.c, step_size, weight_sum)]
+    c, weight = (torch.from_numpy(np.ascontiguousarray(y)).to(device) for y in (x.c, weight_sum))
     both = torch.cat([iterate.tensor, average_offset.tensor], dim=1)
     largest = torch.empty((-(-n // TILE), width), dtype=torch.float64, device=device)
     longest = 2 ** (max(ROWS // terms, 1).bit_length() - 1)  # steps of a chunk: 128, 64, 32, ...
-    at_once = max(NUMBERS // width // TILE, 1) * TILE
-    for start in range(0, n, at_once):
-        rows = slice(start, min(start + at_once, n))
-        gain = _gains(draws, columns[1][rows], step_size[rows], rows, width)
-        if x.damping.any() or terms > ROWS:
-            _stepwise(both, u[rows], v[rows], columns[0][rows], gain, columns[2][rows], x.damping, largest[start // TILE :])
+    steps = min(max(NUMBERS // width // longest, 1), CHUNKS) * longest
+    steps = max(steps // TILE, 1) * TILE
+    stepwise = bool(x.damping.any()) or terms > ROWS
+    for start in range(0, n, steps):
+        rows, tiles = slice(start, min(start + steps, n)), slice(start // TILE, -(-min(start + steps, n) // TILE))
+        given = u[rows], v[rows], c[rows], _gains(draws, step_size, rows, width, device), weight[rows]
+        if stepwise:
+            _stepwise(both, *given, x.damping, largest[tiles])
+        elif device.type == "cuda" and rows.stop - start == steps:
+            with (graph := _captured(steps, longest, terms, u.shape[2], width, device)).lock:
+                graph.run(both, given, largest[tiles])
         else:
-            _chunked(both, u[rows], v[rows], columns[0][rows], gain, columns[2][rows], longest, largest[start // TILE :])
+            _chunked(both, *given, longest, largest[tiles])
     iterate.tensor.copy_(both[:, :width])
     average_offset.tensor.copy_(both[:, width:])
-    return np.asarray(largest.cpu().numpy())
+    return DeviceArray(largest)
+
+
+class _Captured:
+    """A pass over chunks as a CUDA graph: one launch instead of hundreds, each of which takes longer than its work."""
+
+    def __init__(self, steps: int, longest: int, terms: int, p: int, width: int, device: Any) -> None:
+        torch = import_torch()
+        shapes = (steps, terms, p), (steps, terms, p), (steps, terms), (steps, width), (steps,)
+        self.given = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+        self.both = torch.zeros((p, 2 * width), dtype=torch.float64, device=device)
+        self.largest = torch.zeros((steps // TILE, width), dtype=torch.float64, device=device)
+        self.lock = Lock()
+        aside = torch.cuda.Stream(device)
+        aside.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(aside):  # compiles kernels and initialises libraries, which a capture must not
+            _chunked(self.both, *self.given, longest, self.largest)
+        torch.cuda.current_stream(device).wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            _chunked(self.both, *self.given, longest, self.largest)
+
+    def run(self, both: Any, given: Any, largest: Any) -> None:
+        """Fold the given rows into `both`, in place."""
+        for own, other in zip((self.both, *self.given), (both, *given), strict=True):
+            own.copy_(other)
+        self.graph.replay()
+        both.copy_(self.both)
+        largest.copy_(self.largest)
+
+
+@lru_cache(maxsize=4)
+def _captured(steps: int, longest: int, terms: int, p: int, width: int, device: Any) -> _Captured:
+    return _Captured(steps, longest, terms, p, width, device)
 
 
 def _chunked(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, longest: int, largest: Any) -> None:
@@ -146,20 +186,21 @@ def _stepwise(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, damping
             largest[t // TILE] = torch.linalg.vector_norm(theta, float("inf"), dim=0)
 
 
-def _gains(draws: Draws, step_there: Any, step_size: Floats, rows: slice, width: int) -> Any:
+def _gains(draws: Draws, step_size: Floats, rows: slice, width: int, device: Any) -> Any:
     """Step sizes times multipliers, (T, R); the first column has none."""
     torch = import_torch()
-    tick, stream, law = draws.tick[rows], draws.stream[rows], _LAWS.get(draws.multipliers.law)
-    if step_there.is_cuda and law is not None:
-        columns = [torch.from_numpy(np.ascontiguousarray(x)).to(step_there.device) for x in (tick, stream)]
-        seed = torch.from_numpy(np.array([draws.seed & 0xFFFFFFFF, draws.seed >> 32], np.uint32).view(np.int32))
-        out = torch.empty((len(tick), width), dtype=torch.float64, device=step_there.device)
-        cuda.gains(*columns, step_there.contiguous(), seed.to(step_there.device), draws.first_replica, law, out)
+    tick, stream, step = draws.tick[rows], draws.stream[rows], step_size[rows]
+    law = _LAWS.get(draws.multipliers.law)
+    if device.type == "cuda" and law is not None:
+        key = np.array([draws.seed & 0xFFFFFFFF, draws.seed >> 32], np.uint32).view(np.int32)
+        columns = [torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (tick, stream, step, key)]
+        out = torch.empty((len(tick), width), dtype=torch.float64, device=device)
+        cuda.gains(*columns, draws.first_replica, law, out)
         return out
     replica = np.arange(draws.first_replica, draws.first_replica + width - 1)
     drawn = draws.multipliers.draw(draws.seed, tick, stream, replica)
-    gain = np.concatenate([np.ones((1, len(tick))), drawn]) * step_size
-    return torch.from_numpy(np.ascontiguousarray(gain.T)).to(step_there.device)
+    gain = np.concatenate([np.ones((1, len(tick))), drawn]) * step
+    return torch.from_numpy(np.ascontiguousarray(gain.T)).to(device)
 
 
 def add_products(
@@ -258,8 +299,7 @@ def _paired(blocks: Any, slot: Integers, half: Any, is_open: Bools) -> tuple[Any
         if is_open[s]:
             blocks = torch.cat([half[s : s + 1], blocks])
         pairs = len(blocks) // 2
-        if len(blocks) % 2:
-            half[s] = blocks[-1]
+        half[s] = blocks[(len(blocks) - 1) // 2 * 2]
         is_open[s] = len(blocks) % 2 == 1
         return blocks[0 : 2 * pairs : 2] + blocks[1 : 2 * pairs : 2], slot[:pairs]
     order = by_slot(slot)
@@ -274,17 +314,11 @@ def _paired(blocks: Any, slot: Integers, half: Any, is_open: Bools) -> tuple[Any
     closing, partner, alone, streams = closing[in_time], partner[in_time], alone[in_time], own[second][in_time]
     rows = [torch.from_numpy(x).to(blocks.device) for x in (closing, partner, streams, alone)]
     first = torch.where(rows[3][:, None], half[rows[2]], blocks[rows[1]])
-    ends = np.concatenate([opens[1:], [True]])
-    waits = ends & ~second
-    half[torch.from_numpy(own[waits]).to(blocks.device)] = blocks[torch.from_numpy(order[waits]).to(blocks.device)]
+    ends = np.flatnonzero(np.concatenate([opens[1:], [True]]))
     is_open[own[ends]] = ~second[ends]
+    halves = (ends - second[ends])[rank[ends] >= second[ends]]  # the latest first half of each stream, if it came here
+    half[torch.from_numpy(own[halves]).to(blocks.device)] = blocks[torch.from_numpy(order[halves]).to(blocks.device)]
     return first + blocks[rows[0]], streams
-
-
-def by_slot(slot: Integers) -> Integers:
-    """Return the order that makes rows of one stream contiguous; NumPy sorts short integers by their digits."""
-    short = slot.astype(np.uint16) if slot.max(initial=0) < 2**16 else slot
-    return np.argsort(short, kind="stable")
 
 
 def evaluate(increments: Increments, theta: Any, threads: int = 1) -> Any:
@@ -315,6 +349,8 @@ def sum_episodes(
         return _host().sum_episodes(index, value, slot, episode, last, sum, is_open, row)
     torch, device = import_torch(), value.tensor.device
     expect(row == 0 and all_below(slot, len(sum)))
+    if len(slot) == 0:
+        return 0, value
     sorted_already = bool((slot[1:] >= slot[:-1]).all())
     order = np.arange(len(slot)) if sorted_already else by_slot(slot)
     own, number, ends = slot[order], episode[order], last[order]

@@ -220,12 +220,12 @@ class OnlineBootstrap(Method):
                 state = self.fold(state, increments[rows], clock[rows])
             return state
         after, largest = self._fold_rows(state, increments, clock)
-        scale = np.maximum(np.maximum.accumulate(largest[:, 0]), state.scale)
-        most = largest.max(axis=1)
+        scale = np.maximum(np.maximum.accumulate(on_host(largest[:, 0])), state.scale)
+        most = on_host(largest.max(axis=1))
         sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
         if not sound.all():
             tile = int(np.argmin(sound))
-            exploded = np.flatnonzero(_exploded(largest[tile], scale[tile]))
+            exploded = np.flatnonzero(_exploded(on_host(largest[tile]), scale[tile]))
             self._refuse_divergence(state, increments, clock, tile, exploded)
         size = on_host(increments.sizes())
         if len(state.size):
@@ -240,7 +240,8 @@ class OnlineBootstrap(Method):
         sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
         now, scale = sound, sound.scale
         for t in range(edge, len(increments)):  # mostly in this tile; a backend may look at several at once
-            now, (largest,) = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
+            now, found = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
+            (largest,) = on_host(found)
             scale = max(scale, float(largest[0]))
             exploded = np.flatnonzero(_exploded(largest, scale))
             if exploded.size:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log2
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -91,6 +91,13 @@ class LeastSquaresState(InPlace):
         demand(self.n == 0 or len(self.coordinates) > 0, f"{self.n} steps have named no parameter")
         kept = self.n if self.first_epoch is None else sum(len(rows) for rows in self.first_epoch)
         demand(kept == self.n, f"{kept} rows are kept of {self.n}")
+
+    def copy(self) -> Self:
+        """Return an independent copy; moments of earlier epochs are replaced, never changed in place."""
+        new = replace(self)
+        for name in ("sums", "mixing", "current", "wholes"):
+            setattr(new, name, (own := getattr(self, name)) and own.copy())
+        return new
 
     def follow(self, device: str) -> None:
         """Move to a device what every row changes, unless it is there."""

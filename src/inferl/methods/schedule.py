@@ -87,7 +87,7 @@ class Schedule:
         """
         if self.algorithm.delayed:
             return TILE
-        together = self.backend.run * min(self.threads, MOST_TOGETHER)
+        together = self.backend.run * (min(self.threads, MOST_TOGETHER) if self.backend.device is None else 1)
         return max(together // self.algorithm.n_features // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:

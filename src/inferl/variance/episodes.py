@@ -18,7 +18,7 @@ from inferl.data.transitions import Transitions
 
 __all__ = ["EpisodeSummary"]
 
-CAPACITY = 256  # ended episodes that are added at once
+CAPACITY = 8192  # ended episodes that are added at once
 EARNED, WEIGHT, DISCOUNT, MEAN_WEIGHT, OPEN = range(5)  # columns of `open`
 
 
@@ -70,7 +70,7 @@ class EpisodeSummary(InPlace):
 
     def _follow(self, policy: int, ratio: Floats, data: Transitions, steps: Steps) -> None:
         """Accumulate returns and weights under the ratios of one policy; how they end is the same for all."""
-        closed, row = np.empty((CAPACITY, 5)), 0
+        closed, row = np.empty((min(CAPACITY, len(data) + 2), 5)), 0
         columns = data.rewards, data.discounts, ratio, steps.clock.slot, steps.first, steps.clock.last
         while row < len(data):
             row, number = engine.active().follow_episodes(*columns, self.open[policy], closed, engine.LARGEST, row)

@@ -24,7 +24,7 @@ from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.segments import MOST as MOST_PIECES
-from inferl.variance.segments import Segments
+from inferl.variance.segments import Segments, add_rows
 
 __all__ = ["Mixing"]
 
@@ -96,9 +96,9 @@ class Mixing(InPlace):
             np.add.at(self.squares, index, value**2)
         else:
             x = lengthened(features[rows], self.open.shape[1])  # parameters beyond the features get zeros
-            np.add.at(self.open, slot, x)
-            np.add.at(self.total[None], np.zeros_like(slot), x)
-            np.add.at(self.squares[None], np.zeros_like(slot), x * x)
+            add_rows(self.open, slot, x)
+            add_rows(self.total[None], np.zeros_like(slot), x)
+            add_rows(self.squares[None], np.zeros_like(slot), x * x)
         np.add.at(self.looked, slot, 1)
         self.seen += len(rows)
 

@@ -22,7 +22,7 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import MOST_QUIET, Clock
 from inferl.data.vectors import Sparse, Vectors
 
-__all__ = ["Segments", "Wholes"]
+__all__ = ["Segments", "Wholes", "add_rows"]
 
 MIXED = np.uint64(0x9E3779B97F4A7C15)  # an odd multiplier: different labels mostly get different indices
 MOST = 256  # segments stored when evaluators are merged, or an epoch ends
@@ -114,6 +114,13 @@ def _paired(sums: Floats, length: Floats, most: int) -> Integers:
     return left
 
 
+def add_rows(sums: Floats, row: Integers, x: Vectors) -> None:
+    """Add vectors, dense (T, p) or sparse with (T, m) entries, to rows of `sums`, in place and in their order."""
+    index, value = (x.index, x.value) if isinstance(x, Sparse) else (None, x)
+    one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
+    engine.active().sum_episodes(index, value, row, one, never, sums, np.ones(len(sums), np.int64), 0)
+
+
 @dataclass(eq=False)
 class Wholes(InPlace):
     """Sums of scores over whole streams: the longest possible blocks, and independent of each other.
@@ -147,10 +154,7 @@ class Wholes(InPlace):
     def add(self, scores: Vectors, clock: Clock) -> None:
         """Add scores, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
         row = self._rows(clock.stream)
-        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
-        one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
-        running = (self.length > 0).astype(np.int64)
-        engine.active().sum_episodes(index, value, row, one, never, self.sum, running, 0)
+        add_rows(self.sum, row, scores)
         self.length = self.length + np.bincount(row, minlength=len(self.length))
 
     def _rows(self, label: Integers) -> Integers:
