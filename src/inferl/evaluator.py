@@ -137,7 +137,8 @@ class Evaluator:
         if not isinstance(method, Method | None):
             raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        self._schedule = Schedule(algorithm, chosen, _checked_backend(backend, threads, device), threads or engine.cores())
+        owned = _checked_backend(backend, threads, device)
+        self._schedule = Schedule(algorithm, chosen, owned, threads or engine.cores())
         self._state = self._schedule.start()
         self._run = replace(self._schedule, threads=1).run  # steps that are observed before they are processed
         self._observed = Observations(algorithm.n_features, self._run)
@@ -224,7 +225,7 @@ class Evaluator:
         self.algorithm.check(data)
         where = device_of(data)
         if where is not None and self.backend.device is None:
-            raise SettingError(f"the vectors are on {where}, and this evaluator works on the host; give backend='torch'")
+            raise SettingError(f"the vectors are on {where}, but this evaluator works on the host; use backend='torch'")
         if len(data) == 0:
             raise ShapeError("a chunk needs at least one row, this one is empty")
         tabular = isinstance(data, Transitions) and data.tabular

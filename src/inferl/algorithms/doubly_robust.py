@@ -25,7 +25,7 @@ from inferl import engine
 from inferl.algorithms.base import Algorithm, Carry, carried, count, transitions_of
 from inferl.algorithms.td import TD
 from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, lengthened, shared
-from inferl.data.device import on_host
+from inferl.data.device import as_device, device_of, on_host
 from inferl.data.increments import Increments, unexplained
 from inferl.data.invariants import bounds, demand, shapes
 from inferl.data.streams import Clock, Steps
@@ -300,7 +300,7 @@ class ValueIncrements(Rows):
         fitted = np.zeros(len(self), like=residual)
         at = np.flatnonzero(self.starts)
         fitted[at] = _dot(self.phi[at], theta) - theta[self.outputs[0]]
-        added = self._weights() * residual[:, None] - self.starts[:, None] * theta[gaps]
+        added = self._weights() * residual[:, None] - self._there(self.starts.astype(np.float64))[:, None] * theta[gaps]
         if isinstance(u, Sparse):
             index = np.concatenate([u.index, np.broadcast_to(self.outputs, (len(self), len(OUTPUTS)))], axis=1)
             value = np.concatenate([u.value * own[:, None], fitted[:, None], added], axis=1)
@@ -315,8 +315,14 @@ class ValueIncrements(Rows):
 
     def _weights(self) -> Floats:
         """Weights of the three gaps, (T, 3)."""
-        bounded = np.minimum(self.weight, 1.0), np.minimum(self.early, 1.0)
-        return np.asarray(self.ratio[:, None] * np.stack([self.weight, *bounded], axis=1))
+        weight, early, ratio = (self._there(x)[:, None] for x in (self.weight, self.early, self.ratio))
+        columns = weight, np.minimum(weight, 1.0), np.minimum(early, 1.0)
+        return ratio * np.concatenate(columns, axis=1)
+
+    def _there(self, column: Floats) -> Floats:
+        """Return a column where the vectors are."""
+        device = device_of(self.phi)
+        return column if device is None else as_device(column, device)
 
     def _leverage(self, u: Vectors, inverse: Floats) -> Floats:
         """Leverage of each step in the equation of theta, (T,)."""

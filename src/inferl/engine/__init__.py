@@ -1,8 +1,8 @@
 """The engine: the arithmetic of Algorithm 1 and of block sums, behind the protocol `Backend`.
 
 Three backends ship: ``native``, compiled when the package is installed; ``reference``, a slow one in NumPy; and
-``torch``, for GPUs. An evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works; code that needs the
-arithmetic calls `active()`. A new backend is one file and one call of `register`.
+``torch``, for GPUs. An evaluator owns its backend, `Evaluator(..., backend="auto")`, and activates it while it works;
+code that needs the arithmetic calls `active()`. A new backend is one file and one call of `register`.
 
 Environment variables choose what ``"auto"`` means: ``INFERL_KERNEL=reference`` selects the reference,
 ``INFERL_ISA=avx512|avx2|generic`` forces an instruction set, ``INFERL_REQUIRE_NATIVE=1`` makes a missing native backend

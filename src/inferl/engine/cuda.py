@@ -16,14 +16,14 @@ __all__ = ["gains", "solve"]
 
 ORDINARY = 48 * 1024  # bytes of shared memory that a kernel gets without asking
 
-# A block has 32 replicas (the lanes of a warp) and 8 warps, each with 4 of the 32 rows that are solved together. Tiles of
-# 32 x 32 products pass through shared memory, the next one under way while one is used. A warp solves its rows in
+# A block has 32 replicas (the lanes of a warp) and 8 warps, each with 4 of the 32 rows that are solved together. Tiles
+# of 32 x 32 products pass through shared memory, the next one under way while one is used. A warp solves its rows in
 # registers, shows them to the warps after it, and waits: one barrier for four rows.
 SOLVE = """
 extern "C" __global__ void solve(const double* __restrict__ residual, const double* __restrict__ gram,
                                  const double* __restrict__ gain, const double* __restrict__ weight,
                                  double* __restrict__ out, int rows, int terms, int width) {
-    extern __shared__ double tile[];        // (32, 32) products, rows down
+    extern __shared__ double tile[];        // (32, 32) products; those of a warp's four rows lie side by side
     double* const solved = tile + 32 * 32;  // (rows, 32)
     const int lane = threadIdx.x, warp = threadIdx.y, column = blockIdx.x * 32 + lane;
     const int here = min(column, width - 1);
@@ -45,8 +45,8 @@ extern "C" __global__ void solve(const double* __restrict__ residual, const doub
             if (from < base) {
                 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    const int row = base + warp + 8 * i, other = from + 32 + lane;
-                    next[i] = row < rows && other < rows ? gram[(size_t)row * rows + other] : 0.0;
+                    const int row = base + lane, other = from + 32 + warp + 8 * i;
+                    next[i] = row < rows && other < rows ? gram[(size_t)other * rows + row] : 0.0;
                 }
             }
             if (from >= 0 && from < base) {
@@ -54,9 +54,15 @@ extern "C" __global__ void solve(const double* __restrict__ residual, const doub
                 for (int j = 0; j < 32; j++) {
                     const double before = solved[32 * (from + j) + lane];
                     #pragma unroll
-                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * (4 * warp + i) + j] * before;
+                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * j + 4 * warp + i] * before;
                 }
             }
+        }
+        double within[4][4];  // products of the warp's own rows, times the gain: one operation less in the chain
+        #pragma unroll
+        for (int i = 0; i < 4; i++) {
+            #pragma unroll
+            for (int k = 0; k < i; k++) within[i][k] = own[i] * tile[32 * (4 * warp + k) + 4 * warp + i];
         }
         #pragma unroll
         for (int turn = 0; turn < 8; turn++) {
@@ -64,9 +70,9 @@ extern "C" __global__ void solve(const double* __restrict__ residual, const doub
                 double mine[4];
                 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    #pragma unroll
-                    for (int k = 0; k < i; k++) left[i] -= tile[32 * (4 * turn + i) + 4 * turn + k] * mine[k];
                     mine[i] = own[i] * left[i];
+                    #pragma unroll
+                    for (int k = 0; k < i; k++) mine[i] -= within[i][k] * mine[k];
                     solved[32 * (base + 4 * turn + i) + lane] = mine[i];
                 }
             }
@@ -76,7 +82,7 @@ extern "C" __global__ void solve(const double* __restrict__ residual, const doub
                 for (int k = 0; k < 4; k++) {
                     const double before = solved[32 * (base + 4 * turn + k) + lane];
                     #pragma unroll
-                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * (4 * warp + i) + 4 * turn + k] * before;
+                    for (int i = 0; i < 4; i++) left[i] -= tile[32 * (4 * turn + k) + 4 * warp + i] * before;
                 }
             }
         }
@@ -139,8 +145,8 @@ def _compiled(source: str, name: str) -> Any:
 def solve(residual: Any, gram: Any, gain: Any, weight: Any, out: Any) -> None:
     """Solve the recurrence of a chunk: step_k = gain_k (residual_k - sum over j < k of gram_kj step_j).
 
-    `residual` is (n, R) for n = K m rows, `gram` (n, n), `gain` (K, R) and `weight` (K,). `out` (n, 2 R) becomes the
-    steps, and beside them the steps times their weight.
+    `residual` is (n, R) for n = K m rows, `gram` (n, n) is transposed, `gain` is (K, R) and `weight` (K,). `out`
+    (n, 2 R) becomes the steps, and beside them the steps times their weight.
     """
     rows, width = residual.shape
     grid, block = (-(-width // 32), 1, 1), (32, 8, 1)

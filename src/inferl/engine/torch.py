@@ -7,6 +7,7 @@ the chunk's own vectors, what is left is a triangular recurrence for each replic
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
@@ -37,6 +38,7 @@ __all__ = [
 
 ROWS = 128  # most rows of a recurrence: the shared memory that a GPU gives without asking holds 32 replicas of them
 CHUNKS = 64  # of a pass, which is one graph
+LOOKED = 4  # chunks after which the size of the parameters is looked at
 NUMBERS = 2**25  # most multipliers of a pass
 PIECE = 64  # rows of an episode that one thread adds up
 _LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
@@ -53,7 +55,9 @@ def backend(device: str | None) -> Backend:
         there = torch.zeros(1, dtype=torch.float64, device=name).device
     except (RuntimeError, AssertionError, TypeError) as error:
         raise DeviceError(f"torch cannot use the device {name!r}: {str(error).splitlines()[0]}") from None
-    return Backend.of(f"torch {there}", functions, device=str(there), run=2**25)
+    # The vectors of a run take an eightieth of the memory, so that all that is made of them fits.
+    memory = torch.cuda.get_device_properties(there).total_memory if there.type == "cuda" else 2**31
+    return Backend.of(f"torch {there}", functions, device=str(there), run=memory // 8 // 80)
 
 
 def fold(
@@ -71,7 +75,13 @@ def fold(
     torch, x = import_torch(), increments.expanded()
     u, v, device = x.u.tensor, x.v.tensor, iterate.tensor.device  # type: ignore[union-attr]
     n, terms, width = len(x), x.n_terms, iterate.shape[1]
-    c, weight = (torch.from_numpy(np.ascontiguousarray(y)).to(device) for y in (x.c, weight_sum))
+    # All at once: a copy from the host waits for what the device has to do before it.
+    columns = [
+        torch.from_numpy(np.ascontiguousarray(y)).to(device)
+        for y in (x.c, weight_sum, step_size, draws.tick, draws.stream)
+    ]
+    c, weight = columns[:2]
+    multipliers = _multipliers(draws, columns[2:], width)
     both = torch.cat([iterate.tensor, average_offset.tensor], dim=1)
     largest = torch.empty((-(-n // TILE), width), dtype=torch.float64, device=device)
     longest = 2 ** (max(ROWS // terms, 1).bit_length() - 1)  # steps of a chunk: 128, 64, 32, ...
@@ -80,7 +90,7 @@ def fold(
     stepwise = bool(x.damping.any()) or terms > ROWS
     for start in range(0, n, steps):
         rows, tiles = slice(start, min(start + steps, n)), slice(start // TILE, -(-min(start + steps, n) // TILE))
-        given = u[rows], v[rows], c[rows], _gains(draws, step_size, rows, width, device), weight[rows]
+        given = u[rows], v[rows], c[rows], multipliers(rows), weight[rows]
         if stepwise:
             _stepwise(both, *given, x.damping, largest[tiles])
         elif device.type == "cuda" and rows.stop - start == steps:
@@ -136,14 +146,14 @@ def _chunked(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, longest:
     u, v, c = u.reshape(-1, p), v.reshape(-1, p), c.reshape(-1, 1)
     size = longest * terms
     grams = torch.bmm(
-        v[: whole * size].reshape(whole, size, p), u[: whole * size].reshape(whole, size, p).transpose(1, 2)
+        u[: whole * size].reshape(whole, size, p), v[: whole * size].reshape(whole, size, p).transpose(1, 2)
     )
     if terms > 1 and whole:
         grams *= _earlier(size, terms, both.device)
     for number in range(-(-n // longest)):
         steps = slice(number * longest, min((number + 1) * longest, n))
         rows = slice(steps.start * terms, steps.stop * terms)
-        gram = grams[number] if number < whole else v[rows] @ u[rows].T
+        gram = grams[number] if number < whole else u[rows] @ v[rows].T
         if number == whole and terms > 1:
             gram = gram * _earlier(len(gram), terms, both.device)
         residual = torch.addmm(c[rows], v[rows], theta, alpha=-1.0)
@@ -151,15 +161,16 @@ def _chunked(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, longest:
         solve = cuda.solve if both.is_cuda else _solve
         solve(residual, gram, gain[steps], weight[steps], taken)
         both.addmm_(u[rows].T, taken)
-        tiles = slice(steps.start // TILE, -(-steps.stop // TILE))
-        largest[tiles] = torch.linalg.vector_norm(theta, float("inf"), dim=0)
+        if (number + 1) % LOOKED == 0 or steps.stop == n:
+            tiles = slice(number // LOOKED * LOOKED * longest // TILE, -(-steps.stop // TILE))
+            largest[tiles] = torch.linalg.vector_norm(theta, float("inf"), dim=0)
 
 
 def _earlier(size: int, terms: int, device: Any) -> Any:
-    """Return 1 where the row's step is after the column's: the terms of one step see the same iterate."""
+    """Return 1 where the column's step is after the row's: the terms of one step see the same iterate."""
     torch = import_torch()
     step = torch.arange(size, device=device) // terms
-    return (step[:, None] > step).to(torch.float64)
+    return (step[:, None] < step).to(torch.float64)
 
 
 def _solve(residual: Any, gram: Any, gain: Any, weight: Any, out: Any) -> None:
@@ -168,7 +179,7 @@ def _solve(residual: Any, gram: Any, gain: Any, weight: Any, out: Any) -> None:
     steps = out[:, :width]
     for k in range(len(gain)):
         rows, before = slice(k * terms, (k + 1) * terms), k * terms
-        steps[rows] = gain[k] * (residual[rows] - gram[rows, :before] @ steps[:before])
+        steps[rows] = gain[k] * (residual[rows] - gram[:before, rows].T @ steps[:before])
     out[:, width:] = weight.repeat_interleave(terms)[:, None] * steps
 
 
@@ -186,21 +197,28 @@ def _stepwise(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, damping
             largest[t // TILE] = torch.linalg.vector_norm(theta, float("inf"), dim=0)
 
 
-def _gains(draws: Draws, step_size: Floats, rows: slice, width: int, device: Any) -> Any:
-    """Step sizes times multipliers, (T, R); the first column has none."""
-    torch = import_torch()
-    tick, stream, step = draws.tick[rows], draws.stream[rows], step_size[rows]
-    law = _LAWS.get(draws.multipliers.law)
-    if device.type == "cuda" and law is not None:
-        key = np.array([draws.seed & 0xFFFFFFFF, draws.seed >> 32], np.uint32).view(np.int32)
-        columns = [torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (tick, stream, step, key)]
-        out = torch.empty((len(tick), width), dtype=torch.float64, device=device)
-        cuda.gains(*columns, draws.first_replica, law, out)
-        return out
+def _multipliers(draws: Draws, columns: list[Any], width: int) -> Callable[[slice], Any]:
+    """Return a function of rows: their step sizes times multipliers, (T, R); the first column has none."""
+    torch, law = import_torch(), _LAWS.get(draws.multipliers.law)
+    step, tick, stream = columns
+    if step.is_cuda and law is not None:
+        words = np.array([draws.seed & 0xFFFFFFFF, draws.seed >> 32], np.uint32).view(np.int32)
+        key = torch.from_numpy(words).to(step.device)
+
+        def drawn(rows: slice) -> Any:
+            out = torch.empty((rows.stop - rows.start, width), dtype=torch.float64, device=step.device)
+            cuda.gains(tick[rows], stream[rows], step[rows], key, draws.first_replica, law, out)
+            return out
+
+        return drawn
     replica = np.arange(draws.first_replica, draws.first_replica + width - 1)
-    drawn = draws.multipliers.draw(draws.seed, tick, stream, replica)
-    gain = np.concatenate([np.ones((1, len(tick))), drawn]) * step
-    return torch.from_numpy(np.ascontiguousarray(gain.T)).to(device)
+
+    def copied(rows: slice) -> Any:
+        own = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
+        gain = torch.from_numpy(np.concatenate([np.ones((1, own.shape[1])), own]).T.copy()).to(step.device)
+        return gain * step[rows, None]
+
+    return copied
 
 
 def add_products(
@@ -219,7 +237,9 @@ def add_products(
         return _host().add_products(matrix, vector, size, buffers, waiting, u, v, c, threads)
     torch = import_torch()
     capacity = len(buffers[2])
-    expect(0 <= waiting < capacity and all(len(buffer) == capacity for buffer in buffers) and len(u) == len(v) == len(c))
+    expect(
+        0 <= waiting < capacity and all(len(buffer) == capacity for buffer in buffers) and len(u) == len(v) == len(c)
+    )
     if len(u):
         torch.maximum(size.tensor, torch.linalg.vector_norm(v.tensor, float("inf"), dim=0), out=size.tensor)
     constants = torch.from_numpy(np.ascontiguousarray(c)).to(matrix.tensor.device)
@@ -351,6 +371,9 @@ def sum_episodes(
     expect(row == 0 and all_below(slot, len(sum)))
     if len(slot) == 0:
         return 0, value
+    if not last.any() and (slot == slot[0]).all() and (episode == episode[0]).all() and is_open[slot[0]] == episode[0]:
+        sum.tensor[int(slot[0])] += value.tensor.sum(dim=0)  # a stream without borders
+        return len(slot), DeviceArray(value.tensor[:0])
     sorted_already = bool((slot[1:] >= slot[:-1]).all())
     order = np.arange(len(slot)) if sorted_already else by_slot(slot)
     own, number, ends = slot[order], episode[order], last[order]

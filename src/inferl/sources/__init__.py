@@ -13,10 +13,12 @@ __all__ = [
     "Source",
     "Starts",
     "Table",
+    "TensorRollouts",
     "VectorEvaluatorWrapper",
     "minari",
     "rollout",
     "table",
+    "tensor",
 ]
 
 # Where each public name lives: imported when it is first used, because some need a library that may be missing.
@@ -32,6 +34,8 @@ _HOME = {
     "minari": "datasets",
     "rollout": "gym",
     "table": "logs.table",
+    "TensorRollouts": "tensors",
+    "tensor": "tensors",
 }
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from inferl.sources.logs.plan import Plan
     from inferl.sources.logs.table import Table, table
     from inferl.sources.starts import Starts
+    from inferl.sources.tensors import TensorRollouts, tensor
     from inferl.sources.wrapper import EvaluatorWrapper, VectorEvaluatorWrapper
 
 
