@@ -1,4 +1,4 @@
-"""A simulator, a policy and features on one GPU: CartPole in torch, 16,384 environments at once, an interval on the way.
+"""A simulator, a policy and features on one GPU: CartPole in torch, 16,384 environments, and an interval on the way.
 
 Run it with: python gpu_cartpole.py     (needs inferl[torch]; without a GPU it runs on the CPU, with fewer environments)
 """
@@ -24,10 +24,12 @@ class CartPole:
         self.age = torch.zeros(n, device=device)
 
     def reset(self, n, device):
+        """Return n states near the middle."""
         return 0.1 * torch.rand((n, 4), generator=self.random, device=device) - 0.05
 
     def step(self, right):
-        x, x_dot, angle, angle_dot = self.state.unbind(1)
+        """Push right or left; return which poles have fallen, and which episodes have reached their limit."""
+        _, x_dot, angle, angle_dot = self.state.unbind(1)
         force = torch.where(right, 10.0, -10.0)
         cos, sin = angle.cos(), angle.sin()
         pushed = (force + 0.05 * angle_dot**2 * sin) / 1.1
@@ -55,12 +57,12 @@ class Features(torch.nn.Module):
     def __init__(self):
         super().__init__()
         random = torch.Generator().manual_seed(0)
-        self.register_buffer(
-            "frequency", torch.randn((4, 63), generator=random) / torch.tensor([[1.0], [1], [0.1], [1]])
-        )
+        scale = torch.tensor([[1.0], [1.0], [0.1], [1.0]])  # of the four numbers that are observed
+        self.register_buffer("frequency", torch.randn((4, 63), generator=random) / scale)
         self.register_buffer("phase", 2 * math.pi * torch.rand(63, generator=random))
 
     def forward(self, observations):
+        """Return the features of observations (rows, 4): (rows, 64)."""
         waves = torch.cos(observations @ self.frequency + self.phase)
         return torch.cat([torch.ones_like(waves[:, :1]), waves], dim=1)
 
@@ -85,6 +87,7 @@ def rollouts(number):
 
 
 def main():
+    """Play, and print the interval after each rollout."""
     source = inferl.sources.tensor(rollouts(ROLLOUTS), Features().to(DEVICE), discount=0.99)
     evaluator = inferl.Evaluator(inferl.DoublyRobust(64), backend="torch", device=DEVICE)
     begin, before = time.perf_counter(), 0

@@ -6,12 +6,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from mdps import small_problem
 
+from inferl import engine
 from inferl.algorithms import TD, Carry, Field, Linear
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
@@ -79,7 +81,7 @@ def test_a_function_that_raises_leaves_a_field_as_it_was(error: type[BaseExcepti
 def test_an_algorithm_that_raises_in_a_later_run_leaves_sums_as_they_were(
     error: type[BaseException], long: bool, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "LONGEST_RUN", 256)  # 128 rows
+    few = replace(engine.backend_named("auto"), run=256)  # 128 rows
     monkeypatch.setattr(schedule, "MANY_ROWS", 100 if long else 1000)
     monkeypatch.setattr("inferl.variance.first_epoch.MOST_KEPT", 0)
     fuse = Fuse(error)
@@ -90,7 +92,7 @@ def test_an_algorithm_that_raises_in_a_later_run_leaves_sums_as_they_were(
             return super().increments(steps, carry)
 
     data = PROBLEM.sample(900, seed=2)
-    evaluator = Evaluator(Mine(2, trace=0.5), method).update(data[:150])
+    evaluator = Evaluator(Mine(2, trace=0.5), method, threads=1, backend=few).update(data[:150])
     fuse.left = 3
     with unchanged(evaluator, error):
         evaluator.update(data[150:])
@@ -181,8 +183,8 @@ def test_observed_steps_wait_until_the_work_on_them_is_done(error: type[BaseExce
     assert_same_bits(whole, evaluator)
 
 
-def test_a_step_that_finds_no_room_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "LONGEST_RUN", 128)  # 64 rows
+def test_a_step_that_finds_no_room_is_not_taken() -> None:
+    few = replace(engine.backend_named("auto"), run=128)  # 64 rows
     fuse = Fuse(ValueError)
 
     def function(theta: Any, transition: Any) -> Any:
@@ -191,7 +193,7 @@ def test_a_step_that_finds_no_room_is_not_taken(monkeypatch: pytest.MonkeyPatch)
 
     data = PROBLEM.sample(200, seed=2)
     field = Field(1, function, n_features=2)
-    evaluator, whole = Evaluator(field, BOOTSTRAP), Evaluator(field, BOOTSTRAP).update(data)
+    evaluator, whole = Evaluator(field, BOOTSTRAP, backend=few), Evaluator(field, BOOTSTRAP).update(data)
     t, refused = 0, 0
     fuse.left = 20
     while t < 200:

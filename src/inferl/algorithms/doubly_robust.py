@@ -258,7 +258,7 @@ class ValueIncrements(Rows):
             index = np.concatenate([u.index, np.broadcast_to(gaps, (len(self), 3))], axis=1)
             value = np.concatenate([u.value, self._weights()], axis=1)
             return Sparse(index, value, self.size), self.dphi, self.reward
-        left, d = np.zeros((len(self), self.size), like=u), self.size - len(OUTPUTS)
+        left, d = np.zeros((len(self), self.size), like=dense(u)), self.size - len(OUTPUTS)
         left[:, :d], left[:, gaps] = dense(u), self._weights()
         return left, embed(dense(self.dphi), 0, self.size), self.reward
 
@@ -268,7 +268,7 @@ class ValueIncrements(Rows):
         row, phi = matrix[self.outputs[0]], self.phi[np.flatnonzero(self.starts)]
         if isinstance(phi, Sparse):
             np.subtract.at(row, phi.index, phi.value)
-        elif not isinstance(phi, np.ndarray):
+        elif device_of(phi) is not None:
             row[: phi.shape[1]] -= phi.sum(axis=0)
         elif len(phi):
             # One after the other, so that the sum does not depend on chunk borders.
@@ -313,11 +313,11 @@ class ValueIncrements(Rows):
     def _traced(self) -> Vectors:
         return scale(self.phi, self.ratio) if self.trace is None else self.trace
 
-    def _weights(self) -> Floats:
+    def _weights(self) -> Any:
         """Weights of the three gaps, (T, 3)."""
         weight, early, ratio = (self._there(x)[:, None] for x in (self.weight, self.early, self.ratio))
         columns = weight, np.minimum(weight, 1.0), np.minimum(early, 1.0)
-        return ratio * np.concatenate(columns, axis=1)
+        return np.multiply(ratio, np.concatenate(columns, axis=1))
 
     def _there(self, column: Floats) -> Floats:
         """Return a column where the vectors are."""
@@ -338,7 +338,7 @@ class ValueIncrements(Rows):
 def _dot(x: Vectors, theta: Floats) -> Floats:
     if isinstance(x, Sparse):
         return np.asarray(np.add.reduce(x.value * theta[x.index], axis=-1))
-    if not isinstance(x, np.ndarray):
+    if device_of(x) is not None:
         return x @ theta[: x.shape[1]]
     # One product per row: in a matrix product the last bits depend on the number of rows.
     return np.asarray((x[:, None, :] @ theta[: x.shape[1]])[:, 0])

@@ -215,8 +215,8 @@ def _ndim(x: DeviceArray, *, like: DeviceArray) -> int:
     return x.ndim
 
 
-def as_device(array: Any, device: Any) -> DeviceArray:
-    """Copy an array to a device; what is there already is returned as it is.
+def as_device(array: Any, device: Any) -> Any:
+    """Copy an array to a device, as a DeviceArray; what is there already is not copied.
 
     >>> import torch
     >>> as_device(np.zeros((2, 3)), "cpu")

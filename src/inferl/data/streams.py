@@ -194,8 +194,13 @@ class Streams:
         holder = {label: slot for slot, label in enumerate(owner)}
         latest = self.latest.tolist()
         quiet = sorted((latest[slot], slot) for slot in np.flatnonzero(self.ended).tolist())  # a heap
+        # Successive rows of one stream are one step of this loop: what happens within them concerns no other stream.
+        start = np.flatnonzero(np.concatenate([[True], stream[1:] != stream[:-1]]))
+        stop = np.append(start[1:], len(stream))
         slots = []
-        for row, (label, ends) in enumerate(zip(stream.tolist(), last.tolist(), strict=True)):
+        for row, label, final, ends in zip(
+            start.tolist(), stream[start].tolist(), (stop - 1).tolist(), last[stop - 1].tolist(), strict=True
+        ):
             if label not in holder:
                 begins[row] = True
                 while quiet and (latest[quiet[0][1]] != quiet[0][0] or not ended[quiet[0][1]]):
@@ -210,10 +215,11 @@ class Streams:
                     latest.append(0)
                 owner[holder[label]] = label
             slots.append(holder[label])
-            ended[slots[-1]], latest[slots[-1]] = ends, self.n + 1 + row
+            ended[slots[-1]], latest[slots[-1]] = ends, self.n + 1 + final
             if ends:
                 heappush(quiet, (latest[slots[-1]], slots[-1]))
-        return self._lengthened(np.array(owner, np.int64)), np.array(slots, np.int64), begins
+        slot = np.repeat(np.array(slots, np.int64), stop - start)
+        return self._lengthened(np.array(owner, np.int64)), slot, begins
 
     def _known(self, stream: Integers) -> tuple[Integers, Bools]:
         """Find the slot of each row whose stream has one."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl.data.arrays import Floats, Integers, Rows, shared
+from inferl.data.device import device_of
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.parallel import by_rows
 
@@ -112,7 +113,7 @@ def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
     """Compute x - factor y row by row."""
     if isinstance(x, Sparse) or isinstance(y, Sparse):
         return subtract(x, scale(y, factor))
-    if not isinstance(y, np.ndarray):
+    if device_of(y) is not None:
         return x - y * factor[..., None]
     product = np.empty(np.shape(y))
 
@@ -146,8 +147,8 @@ def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vect
 def squared_norm(x: Vectors) -> Floats:
     """Compute |x|^2 of each vector; entries of a sparse one must be distinct."""
     entries = x.value if isinstance(x, Sparse) else x
-    if not isinstance(entries, np.ndarray):
-        return (entries * entries).sum(axis=-1)
+    if device_of(entries) is not None:
+        return np.multiply(entries, entries).sum(axis=-1)  # type: ignore[no-any-return]
     squares = np.empty(entries.shape[:-1])
 
     def work(rows: slice) -> None:

@@ -68,7 +68,7 @@ def fold(
     weight_sum: Floats,
     draws: Draws,
     threads: int = 1,
-) -> Floats:
+) -> Any:
     """Fold increments into the iterates; see `backend.Fold`."""
     if not isinstance(iterate, DeviceArray) or isinstance(increments, FieldIncrements):
         return _host().fold(iterate, average_offset, increments, step_size, weight_sum, draws, threads)
@@ -90,14 +90,18 @@ def fold(
     stepwise = bool(x.damping.any()) or terms > ROWS
     for start in range(0, n, steps):
         rows, tiles = slice(start, min(start + steps, n)), slice(start // TILE, -(-min(start + steps, n) // TILE))
-        given = u[rows], v[rows], c[rows], multipliers(rows), weight[rows]
-        if stepwise:
-            _stepwise(both, *given, x.damping, largest[tiles])
-        elif device.type == "cuda" and rows.stop - start == steps:
+        given = u[rows], v[rows], c[rows], weight[rows]
+        if device.type == "cuda" and rows.stop - start == steps and not stepwise:
             with (graph := _captured(steps, longest, terms, u.shape[2], width, device)).lock:
+                multipliers(rows, graph.gain)
                 graph.run(both, given, largest[tiles])
+            continue
+        gain = torch.empty((rows.stop - start, width), dtype=torch.float64, device=device)
+        multipliers(rows, gain)
+        if stepwise:
+            _stepwise(both, *given, gain, x.damping, largest[tiles])
         else:
-            _chunked(both, *given, longest, largest[tiles])
+            _chunked(both, *given, gain, longest, largest[tiles])
     iterate.tensor.copy_(both[:, :width])
     average_offset.tensor.copy_(both[:, width:])
     return DeviceArray(largest)
@@ -108,22 +112,24 @@ class _Captured:
 
     def __init__(self, steps: int, longest: int, terms: int, p: int, width: int, device: Any) -> None:
         torch = import_torch()
-        shapes = (steps, terms, p), (steps, terms, p), (steps, terms), (steps, width), (steps,)
+        shapes = (steps, terms, p), (steps, terms, p), (steps, terms), (steps,)
         self.given = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
+        u, v, c, weight = self.given
+        self.gain = torch.zeros((steps, width), dtype=torch.float64, device=device)
         self.both = torch.zeros((p, 2 * width), dtype=torch.float64, device=device)
         self.largest = torch.zeros((steps // TILE, width), dtype=torch.float64, device=device)
         self.lock = Lock()
         aside = torch.cuda.Stream(device)
         aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):  # compiles kernels and initialises libraries, which a capture must not
-            _chunked(self.both, *self.given, longest, self.largest)
+            _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
         torch.cuda.current_stream(device).wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            _chunked(self.both, *self.given, longest, self.largest)
+            _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
 
     def run(self, both: Any, given: Any, largest: Any) -> None:
-        """Fold the given rows into `both`, in place."""
+        """Fold the given rows into `both`, in place, with the gains that were written to `gain`."""
         for own, other in zip((self.both, *self.given), (both, *given), strict=True):
             own.copy_(other)
         self.graph.replay()
@@ -136,7 +142,7 @@ def _captured(steps: int, longest: int, terms: int, p: int, width: int, device: 
     return _Captured(steps, longest, terms, p, width, device)
 
 
-def _chunked(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, longest: int, largest: Any) -> None:
+def _chunked(both: Any, u: Any, v: Any, c: Any, weight: Any, gain: Any, longest: int, largest: Any) -> None:
     """Fold chunks of `longest` steps, in place."""
     torch = import_torch()
     n, terms, p = u.shape
@@ -183,7 +189,7 @@ def _solve(residual: Any, gram: Any, gain: Any, weight: Any, out: Any) -> None:
     out[:, width:] = weight.repeat_interleave(terms)[:, None] * steps
 
 
-def _stepwise(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, damping: Floats, largest: Any) -> None:
+def _stepwise(both: Any, u: Any, v: Any, c: Any, weight: Any, gain: Any, damping: Floats, largest: Any) -> None:
     """Fold steps one by one, in place: those with damping, or with very many terms."""
     torch = import_torch()
     width = both.shape[1] // 2
@@ -197,26 +203,23 @@ def _stepwise(both: Any, u: Any, v: Any, c: Any, gain: Any, weight: Any, damping
             largest[t // TILE] = torch.linalg.vector_norm(theta, float("inf"), dim=0)
 
 
-def _multipliers(draws: Draws, columns: list[Any], width: int) -> Callable[[slice], Any]:
-    """Return a function of rows: their step sizes times multipliers, (T, R); the first column has none."""
+def _multipliers(draws: Draws, columns: list[Any], width: int) -> Callable[[slice, Any], None]:
+    """Return a function that writes step sizes times multipliers of some rows, (T, R); the first column has none."""
     torch, law = import_torch(), _LAWS.get(draws.multipliers.law)
     step, tick, stream = columns
     if step.is_cuda and law is not None:
         words = np.array([draws.seed & 0xFFFFFFFF, draws.seed >> 32], np.uint32).view(np.int32)
         key = torch.from_numpy(words).to(step.device)
 
-        def drawn(rows: slice) -> Any:
-            out = torch.empty((rows.stop - rows.start, width), dtype=torch.float64, device=step.device)
+        def drawn(rows: slice, out: Any) -> None:
             cuda.gains(tick[rows], stream[rows], step[rows], key, draws.first_replica, law, out)
-            return out
 
         return drawn
     replica = np.arange(draws.first_replica, draws.first_replica + width - 1)
 
-    def copied(rows: slice) -> Any:
+    def copied(rows: slice, out: Any) -> None:
         own = draws.multipliers.draw(draws.seed, draws.tick[rows], draws.stream[rows], replica)
-        gain = torch.from_numpy(np.concatenate([np.ones((1, own.shape[1])), own]).T.copy()).to(step.device)
-        return gain * step[rows, None]
+        out[:, 0], out[:, 1:] = step[rows], torch.from_numpy(own.T.copy()).to(step.device) * step[rows, None]
 
     return copied
 

@@ -1,8 +1,11 @@
 """Rollouts of simulators that step many environments at once: arrays (T, N, ...), on the host or on a GPU.
 
-This is the layout of gymnax, Brax, Isaac-style simulators and of loops in torch. Environment n is stream n. Simulators
-of this kind reset an environment in the step that ends its episode, so the observation after an end belongs to the next
-episode; the true last one matters only where the value is bootstrapped past a time limit.
+This is the layout of gymnax, Brax, Isaac-style simulators and of loops in torch. Environment n is stream n, and a chunk
+has its steps one environment after the other. In order of time, episodes that began together would end in order of
+their lengths, and neighbours would look dependent.
+
+Simulators of this kind reset an environment in the step that ends its episode, so the observation after an end belongs
+to the next episode; the true last one matters only where the value is bootstrapped past a time limit.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 
 from inferl.data.arrays import Bools, as_array, is_number, short
 from inferl.data.batches import import_torch
-from inferl.data.device import fetched, is_elsewhere, on_host, taken_over
+from inferl.data.device import is_elsewhere, on_host, taken_over
 from inferl.data.transitions import Transitions
 from inferl.errors import CheckpointError, DataError, SettingError, ShapeError
 from inferl.sources.starts import Starts
@@ -119,17 +122,17 @@ class TensorRollouts:
             )
         zero = terminated | (truncated if self.time_limit == "ends" else False)
         begins = np.ones(n, np.bool_) if self._begins is None else self._begins
-        first = np.concatenate([begins[None], ended[:-1]])
+        first = np.concatenate([begins[None], ended[:-1]]).T.reshape(-1)
         chunk = Transitions(
             phi,
-            rewards.reshape(-1),
+            rewards.T.reshape(-1),
             phi_next,
-            np.where(zero, 0.0, self.discount).reshape(-1),
-            ratios if np.ndim(ratios) == 0 else ratios.reshape(-1),
-            first=first.reshape(-1),
-            last=ended.reshape(-1),
-            truncated=(truncated & ~terminated).reshape(-1),
-            stream=np.tile(np.arange(n), steps),
+            np.where(zero, 0.0, self.discount).T.reshape(-1),
+            ratios.T.reshape(-1) if ratios.ndim else ratios,
+            first=first,
+            last=ended.T.reshape(-1),
+            truncated=(truncated & ~terminated).T.reshape(-1),
+            stream=np.repeat(np.arange(n), steps),
         )
         self.dimension = chunk.features.shape[1]
         self._begins, self._read = ended[-1], self._read + steps
@@ -162,7 +165,7 @@ class TensorRollouts:
         return flags[0], flags[1], rewards, ratios
 
     def _vectors(self, rollout: Mapping[str, Any], steps: int, n: int) -> tuple[Any, Any]:
-        """Return the features before and after each step, (T N, d), where the observations are."""
+        """Return the features before and after each step, (N T, d), where the observations are."""
         seen, after = rollout["observations"], rollout.get("next_observations")
         length = steps + (after is None)
         for name, x, wanted in (("observations", seen, length), ("next_observations", after, steps)):
@@ -170,14 +173,15 @@ class TensorRollouts:
                 hint = "; give one observation more than rewards, or next_observations" if after is None else ""
                 raise ShapeError(f"{name} have shape {tuple(np.shape(x))}; expected ({wanted}, {n}, ...){hint}")
         phi = self._mapped(seen)
-        return (phi[: steps * n], phi[n:]) if after is None else (phi, self._mapped(after))
+        phi, phi_next = (phi[:-1], phi[1:]) if after is None else (phi, self._mapped(after))
+        return tuple(x.swapaxes(0, 1).reshape(steps * n, x.shape[2]) for x in (phi, phi_next))
 
     def _mapped(self, observations: Any) -> Any:
-        """Return the features of observations (T, N, ...): (T N, d)."""
+        """Return the features of observations (T, N, ...): (T, N, d)."""
         x = taken_over(observations).tensor if is_elsewhere(observations) else observations
         rows = x.reshape(-1, *x.shape[2:])
         if self.features is None:
-            return rows.reshape(len(rows), -1)
+            return x.reshape(*x.shape[:2], -1)
         if hasattr(rows, "requires_grad"):
             with import_torch().no_grad():
                 made = self.features(rows)
@@ -185,4 +189,4 @@ class TensorRollouts:
             made = self.features(rows)
         if len(np.shape(made)) != 2 or len(made) != len(rows):
             raise ShapeError(f"features of {len(rows)} observations have shape {tuple(np.shape(made))}; expected rows")
-        return made if is_elsewhere(made) else fetched(made)
+        return made.reshape(*x.shape[:2], -1)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferl.data.arrays import Floats, InPlace, Integers, lengthened
-from inferl.data.invariants import COUNT, bounds, shapes
+from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.segments import MOST as MOST_PIECES
@@ -58,6 +58,7 @@ class Mixing(InPlace):
         sizes = shapes(self, {"means": f"{MOST} p", "slot": f"{MOST}", **own, **ended})
         bounds(self, {"filled": (0, MOST - 1), "slot": (0, max(sizes["S"] - 1, 0)), "length": (SHORTEST, COUNT[1])})
         bounds(self, dict.fromkeys(("owner", "looked", "done", "seen"), COUNT))
+        demand(self.length & (self.length - 1) == 0, f"Mixing.length is {self.length}, which is no power of two")
 
     @classmethod
     def empty(cls, p: int) -> Mixing:
@@ -79,9 +80,10 @@ class Mixing(InPlace):
             self.looked, self.done = (np.concatenate([x, np.zeros(new, np.int64)]) for x in (self.looked, self.done))
         row = 0
         while row < len(features):
-            closes = np.flatnonzero(clock.count[row:] % self.length == 0)
+            # Lengths are powers of two, so a mask does instead of a division.
+            closes = np.flatnonzero(clock.count[row:] & (self.length - 1) == 0)
             end = row + int(closes[0]) + 1 if len(closes) else len(features)
-            self._look(features, clock, row + np.flatnonzero((clock.count[row:end] - 1) % self.stride == 0))
+            self._look(features, clock, row + np.flatnonzero((clock.count[row:end] - 1) & (self.stride - 1) == 0))
             self.done += np.bincount(clock.slot[row:end], minlength=len(self.done))
             if len(closes):
                 self._close(int(clock.slot[end - 1]))
