@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
+GPU_PYTHON ?= python3  # an environment with inferl, pytest and the torch build of the machine
 PIP_INSTALL = $(BIN)/python -m pip install -qq --progress-bar off --disable-pip-version-check -c constraints.txt
 
 # One stamp per set of extras, inside the environment, so that the commands work in any order.
@@ -23,7 +24,7 @@ SANITIZED = tests/engine tests/algorithms tests/methods tests/variance tests/tes
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench reproduce pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
+.PHONY: bench test-gpu bench-gpu reproduce pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +63,12 @@ pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md and README.md
 	$(BIN)/python -m studies.benchmarks --output studies/benchmarks/results/engine.json --page docs/performance.md $(ARGUMENTS)
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
+
+test-gpu: ## the tests of the torch backend on a machine with a GPU and torch; writes studies/benchmarks/results/test_gpu.json
+	$(GPU_PYTHON) -m studies.benchmarks.gpu_tests
+
+bench-gpu: ## speed on a GPU against JAX and torch on the same one; writes studies/benchmarks/results/gpu.json
+	$(GPU_PYTHON) -m studies.benchmarks.gpu --output studies/benchmarks/results/gpu.json
 
 # What is measured and counted is written into the pages by the programs that read the result files; tests compare.
 pages: $(TEST_READY) ## write what README.md and docs/ take from results and from the commands, without running a study

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import inferl
+
 Script = Callable[..., str]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -51,6 +53,18 @@ def test_a_policy(run: Script) -> None:
     assert growing[-1][2] - growing[-1][1] < growing[0][2] - growing[0][1]
     assert printed.count("  ok ") == 10
     assert abs(final[0] - 34.26) < 3 * (final[2] - final[1])  # a million episodes
+
+
+@pytest.mark.torch
+def test_a_simulator_in_torch(run: Script) -> None:
+    """Gymnasium's CartPole with the same policy has the same value; a false alarm in one of 16,000 runs."""
+    printed = run("gpu_cartpole.py")
+    *_, (estimate, lower, upper) = intervals(printed)
+    policy = inferl.policies.epsilon_greedy(lambda pole: int(pole[2] > 0), 0.2, 2)
+    same = inferl.evaluate_policy("CartPole-v1", policy, episodes=1000, discount=0.99, seed=0, progress=False).interval
+    error = np.hypot((upper - lower) / 3.92, float(same.width) / 3.92)
+    assert abs(estimate - float(same.estimate)) < 4 * error
+    assert "the value of the start distribution" in printed
 
 
 def queue_value() -> float:

@@ -103,15 +103,15 @@ class Evaluator:
     threads
         Number of threads that share the work; it changes no bit. Default: all cores, or ``OMP_NUM_THREADS``.
     backend
-        Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, ``"torch"`` (vectors on a GPU), or a `Backend`
-        of your own. Files record neither backend nor threads.
+        Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, ``"torch"`` (on a GPU), or a `Backend` of your
+        own. Files record neither backend nor threads.
     device
-        Of the backend ``"torch"``: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. Default: the GPU, if there is one.
+        Of ``"torch"``: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. Default: the GPU, if there is one.
 
     Notes
     -----
-    An evaluator is not thread-safe. If threads share one, lock every call, also those that only read: they process
-    the steps that `observe` has buffered. Or give each thread its own evaluator, and `merge` them.
+    An evaluator is not thread-safe. Lock every call, also readings, which process the steps that `observe` has
+    buffered; or give each thread its own evaluator, and `merge` them.
 
     Examples
     --------
@@ -190,10 +190,7 @@ class Evaluator:
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
-        """Process a chunk, or all chunks of a source. If a chunk raises, it changes nothing.
-
-        Checks that a source makes of its data (`inferl.sources.Source`) become checks of every interval.
-        """
+        """Process a chunk, or all chunks of a source; its own checks join ours. If a chunk raises, it changes nothing."""
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
@@ -223,9 +220,8 @@ class Evaluator:
         self._flush()
         self._refuse_after_divergence()
         self.algorithm.check(data)
-        where = device_of(data)
-        if where is not None and self.backend.device is None:
-            raise SettingError(f"the vectors are on {where}, but this evaluator works on the host; use backend='torch'")
+        if device_of(data) is not None and self.backend.device is None:
+            raise SettingError("the vectors are on a device, but this evaluator works on the host; use backend='torch'")
         if len(data) == 0:
             raise ShapeError("a chunk needs at least one row, this one is empty")
         tabular = isinstance(data, Transitions) and data.tabular
@@ -415,8 +411,7 @@ class Evaluator:
         >>> f"{Evaluator(TD(1)).update(Transitions(0 * coin, coin, 0 * coin, 0.9)).ess(0):.0f}"
         '1855'
         """
-        targets = self.targets(target)
-        solved = self.read(target).solved
+        targets, solved = self.targets(target), self.read(target).solved
         found = np.full(len(targets.rows), np.nan) if solved is None else solved.ess()
         return float(found[0]) if targets.single else found
 
@@ -458,9 +453,8 @@ class Evaluator:
         self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int | None = None
     ) -> Report:
         """Return the interval with all checks, and facts about the data and the method."""
-        found = self._answer(target, level, kind, tuning_time)
+        found, ratios = self._answer(target, level, kind, tuning_time), self._state.ratios
         interval, misfit = found.interval, found.misfit
-        streams, ratios = self._state.streams, self._state.ratios
         facts: dict[str, Any] = {"estimand": interval.estimand}
         if hasattr(target, "text"):  # such as the starts that a source has observed
             facts["starts"] = target.text
@@ -471,7 +465,7 @@ class Evaluator:
             "method": str(self.method),
             "kind": interval.kind,
             "episodes completed": self.with_pending().episodes.closed,
-            "streams": len(streams),
+            "streams": len(self._state.streams),
             "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
         }
         return Report(interval, found.checks, facts)
@@ -500,8 +494,8 @@ class Evaluator:
     def saved(self) -> SavedEvaluator:
         """Return the content of a file."""
         self._flush()
-        stored = self.algorithm if self.algorithm.affine else None
-        return SavedEvaluator(stored, self.method, self.algorithm.n_parameters, TILE, LAYOUT, on_host(self._state))
+        stored, p = self.algorithm if self.algorithm.affine else None, self.algorithm.n_parameters
+        return SavedEvaluator(stored, self.method, p, TILE, LAYOUT, on_host(self._state))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` continues from it bit for bit."""

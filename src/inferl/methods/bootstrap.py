@@ -225,28 +225,33 @@ class OnlineBootstrap(Method):
         sound = (most <= EXPLODED * scale) & (most < np.inf)  # not where it is NaN
         if not sound.all():
             tile = int(np.argmin(sound))
-            exploded = np.flatnonzero(_exploded(on_host(largest[tile]), scale[tile]))
-            self._refuse_divergence(state, increments, clock, tile, exploded)
+            self._refuse_divergence(state, increments, clock, tile, on_host(largest[tile:]), float(scale[tile]))
         size = on_host(increments.sizes())
         if len(state.size):
             size = np.maximum(state.size, size)
         return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
 
     def _refuse_divergence(
-        self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, rows: Integers
+        self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, found: Floats, limit: float
     ) -> None:
-        """Raise for a tile in which a row diverged; find the first step at which it did."""
-        edge = tile * TILE
+        """Raise for a tile in which a row diverged; find the first step at which it did.
+
+        `found` has the largest parameters from this tile on. A backend that looks at several tiles at once repeats
+        them, so the step may be in one of those. If no single step stands out, it is the last one of the tile.
+        """
+        edge, same = tile * TILE, int(np.argmin([*(found == found[0]).all(axis=1), False]))
         sound = self.fold(state, increments[:edge], clock[:edge]) if edge else state
         now, scale = sound, sound.scale
-        for t in range(edge, len(increments)):  # mostly in this tile; a backend may look at several at once
-            now, found = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
-            (largest,) = on_host(found)
+        for t in range(edge, min(edge + max(same, 1) * TILE, len(increments))):
+            now, (after,) = self._fold_rows(now, increments[t : t + 1], clock[t : t + 1])
+            largest = on_host(after)
             scale = max(scale, float(largest[0]))
-            exploded = np.flatnonzero(_exploded(largest, scale))
-            if exploded.size:
-                rows = exploded
+            rows = np.flatnonzero(_exploded(largest, scale))
+            if rows.size:
                 break
+        else:
+            t, largest = min(edge + TILE, len(increments)) - 1, found[0]
+            rows = np.flatnonzero(_exploded(largest, limit))
         replica = None if rows[0] == 0 else self.first_replica + int(rows[0]) - 1
         raise DivergenceError(
             f"{'the estimate' if replica is None else f'replica {replica}'} diverged at step {clock.step[t]}: its "

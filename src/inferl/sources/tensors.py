@@ -75,7 +75,12 @@ def tensor(
 
 
 class TensorRollouts:
-    """A source of transitions from rollouts (T, N, ...); see `tensor`."""
+    """A source of transitions from rollouts (T, N, ...), made by `tensor`.
+
+    >>> played = {"observations": np.ones((3, 5, 1)), "rewards": np.ones((2, 5)), "terminated": np.zeros((2, 5), bool)}
+    >>> [len(chunk) for chunk in tensor(played, discount=0.9)]
+    [10]
+    """
 
     tabular = False
 
