@@ -190,7 +190,7 @@ class Evaluator:
     # Data in.
 
     def update(self, data: Transitions | Increments | Iterable[Transitions | Increments]) -> Self:
-        """Process a chunk, or all chunks of a source, whose own checks join ours. A chunk that raises changes nothing."""
+        """Process a chunk, or all chunks of a source, whose checks join ours. A chunk that raises changes nothing."""
         if isinstance(data, Transitions | Increments):
             self._collect(data)
             return self
