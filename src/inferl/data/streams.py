@@ -99,45 +99,59 @@ class Streams:
             return self, Steps(chunk.without_borders(), chunk.last, Clock(none, none, none, none, none, chunk.last))
         if chunk.stream.min() == chunk.stream.max():
             return self._place_one_stream(chunk)
-        now, slot, begins = self._with_slots(chunk.stream, chunk.last)
-        order = by_slot(slot)
-        sorted_slot = slot[order]
-        opens = np.r_[True, sorted_slot[1:] != sorted_slot[:-1]]  # a stream's first row within this chunk
-        begin = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
-        rank = np.arange(len(order)) - begin
+        # Successive rows of one stream are a run: what happens within it concerns no other stream.
+        start = np.flatnonzero(np.concatenate([[True], chunk.stream[1:] != chunk.stream[:-1]]))
+        length = np.diff(start, append=len(chunk))
+        now, run_slot, begins = self._with_slots(chunk.stream[start], chunk.last[start + length - 1], start + length)
+        runs = by_slot(run_slot)  # the rows of a slot come one after the other in this order of the runs
+        in_order = bool((run_slot[1:] >= run_slot[:-1]).all())
+        into = np.cumsum(length[runs]) - length[runs]  # the place of the first row of each run in that order
+        rows = np.repeat(start[runs] - into, length[runs]) + np.arange(len(chunk))
+        there: Integers | slice = slice(None) if in_order else rows
+        slot = run_slot[runs]
+        opens = np.concatenate([[True], slot[1:] != slot[:-1]])  # a slot's first run within this chunk
+        seen, begin = slot[opens], into[opens]
+        size = np.diff(begin, append=len(chunk))
+        close = begin + size - 1
 
-        last = chunk.last[order]
-        fresh = begins[order]
-        after_last = np.where(opens, now.ended[sorted_slot], np.r_[False, last[:-1]]) & ~fresh
-        label = np.full(len(order), -1) if chunk.episode is None else chunk.episode[order]
-        previous = np.where(opens, now.episode[sorted_slot], np.r_[-1, label[:-1]])
-        changed = (label != previous) & (label >= 0) & (previous >= 0) & ~fresh
-        first = after_last | changed if chunk.first is None else chunk.first[order]
-        _refuse_contradiction(order, first, after_last, changed)
-        first = first | fresh  # the first row of a stream opens an episode, whatever preceded it
+        last = chunk.last[there]
+        fresh = into[begins[runs]]  # the first rows of new streams
+        after_last = np.concatenate([[False], last[:-1]])
+        after_last[begin] = now.ended[seen]
+        after_last[fresh] = False
+        first, label = after_last, np.full(len(seen), -1)
+        if chunk.first is not None or chunk.episode is not None:
+            labels = np.full(len(chunk), -1) if chunk.episode is None else chunk.episode[there]
+            previous = np.concatenate([[-1], labels[:-1]])
+            previous[begin] = now.episode[seen]
+            changed = (labels != previous) & (labels >= 0) & (previous >= 0)
+            changed[fresh] = False
+            first = after_last | changed if chunk.first is None else chunk.first[there].copy()
+            _refuse_contradiction(rows, first, after_last, changed)
+            label = labels[close]
+        first[fresh] = True  # the first row of a stream opens an episode, whatever preceded it
 
-        episode = now.episodes[sorted_slot] + _running_count(first, begin)
-        count = now.count[sorted_slot] + rank + 1
-        closes = np.r_[opens[1:], True]  # a stream's final row within this chunk
-        seen = sorted_slot[closes]
-        completed = now.completed.copy()
-        np.add.at(completed, sorted_slot[last], 1)
+        begun = np.cumsum(first)
+        episode = begun + np.repeat(now.episodes[seen] - (begun[begin] - first[begin]), size)
+        count = np.arange(1, len(chunk) + 1) + np.repeat(now.count[seen] - begin, size)
         after = replace(
             now,
             n=self.n + len(chunk),
-            count=_with(now.count, seen, count[closes]),
-            episodes=_with(now.episodes, seen, episode[closes]),
-            completed=completed,
-            ended=_with(now.ended, seen, last[closes]),
-            episode=_with(now.episode, seen, label[closes]),
-            latest=_with(now.latest, seen, self.n + 1 + order[closes]),
+            count=_with(now.count, seen, count[close]),
+            episodes=_with(now.episodes, seen, episode[close]),
+            completed=_with(now.completed, seen, now.completed[seen] + np.add.reduceat(last, begin, dtype=np.int64)),
+            ended=_with(now.ended, seen, last[close]),
+            episode=_with(now.episode, seen, label),
+            latest=_with(now.latest, seen, self.n + 1 + rows[close]),
         )
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
+        back = there
+        if not in_order:
+            back = np.empty_like(rows)
+            back[rows] = np.arange(len(rows))
         clock = Clock(
             step=np.arange(self.n + 1, after.n + 1),
             stream=chunk.stream,
-            slot=slot,
+            slot=np.repeat(run_slot, length),
             count=count[back],
             episode=episode[back],
             last=chunk.last,
@@ -145,8 +159,8 @@ class Streams:
         return after, Steps(chunk.without_borders(), first[back], clock)
 
     def _place_one_stream(self, chunk: Transitions) -> tuple[Streams, Steps]:
-        """`place` for a chunk of a single stream, without sorting."""
-        now, slots, begins = self._with_slots(chunk.stream[:1], chunk.last[:1])
+        """`place` for a chunk of a single stream: half the cost where chunks are small."""
+        now, slots, begins = self._with_slots(chunk.stream[:1], chunk.last[-1:], np.array([len(chunk)]))
         n, slot = len(chunk), int(slots[0])
         first = after_last = np.concatenate([now.ended[slot : slot + 1] & ~begins, chunk.last[:-1]])
         if chunk.first is not None or chunk.episode is not None:
@@ -178,13 +192,16 @@ class Streams:
         )
         return after, Steps(chunk.without_borders(), first, clock)
 
-    def _with_slots(self, stream: Integers, last: Bools) -> tuple[Streams, Integers, Bools]:
-        """Find the slot of each row, and the rows at which a new stream is assigned one."""
+    def _with_slots(self, stream: Integers, ends: Bools, stop: Integers) -> tuple[Streams, Integers, Bools]:
+        """Find the slot of each run, and the runs at which a new stream is assigned one.
+
+        Runs have the label of their stream, whether they end with an episode, and the number of rows up to their end.
+        """
         begins = np.zeros(len(stream), np.bool_)
         slot, known = self._known(stream)
         if known.all():
             return self, slot, begins
-        if self._none_is_quiet(stream, last, slot, known):  # new streams have new slots, in order of appearance
+        if self._none_is_quiet(stream, ends, slot, known):  # new streams have new slots, in order of appearance
             labels, first, which = np.unique(stream[~known], return_index=True, return_inverse=True)
             order = np.argsort(first)
             slot[~known] = len(self) + np.argsort(order)[which]
@@ -194,15 +211,12 @@ class Streams:
         holder = {label: slot for slot, label in enumerate(owner)}
         latest = self.latest.tolist()
         quiet = sorted((latest[slot], slot) for slot in np.flatnonzero(self.ended).tolist())  # a heap
-        # Successive rows of one stream are one step of this loop: what happens within them concerns no other stream.
-        start = np.flatnonzero(np.concatenate([[True], stream[1:] != stream[:-1]]))
-        stop = np.append(start[1:], len(stream))
         slots = []
-        for row, label, final, ends in zip(
-            start.tolist(), stream[start].tolist(), (stop - 1).tolist(), last[stop - 1].tolist(), strict=True
+        for run, (label, end, final) in enumerate(
+            zip(stream.tolist(), ends.tolist(), (self.n + stop).tolist(), strict=True)
         ):
             if label not in holder:
-                begins[row] = True
+                begins[run] = True
                 while quiet and (latest[quiet[0][1]] != quiet[0][0] or not ended[quiet[0][1]]):
                     heappop(quiet)  # the stream has continued since
                 if quiet and len(owner) >= MOST_QUIET:
@@ -215,14 +229,13 @@ class Streams:
                     latest.append(0)
                 owner[holder[label]] = label
             slots.append(holder[label])
-            ended[slots[-1]], latest[slots[-1]] = ends, self.n + 1 + final
-            if ends:
+            ended[slots[-1]], latest[slots[-1]] = end, final
+            if end:
                 heappush(quiet, (latest[slots[-1]], slots[-1]))
-        slot = np.repeat(np.array(slots, np.int64), stop - start)
-        return self._lengthened(np.array(owner, np.int64)), slot, begins
+        return self._lengthened(np.array(owner, np.int64)), np.array(slots, np.int64), begins
 
     def _known(self, stream: Integers) -> tuple[Integers, Bools]:
-        """Find the slot of each row whose stream has one."""
+        """Find the slot of each run whose stream has one."""
         if len(self) == 0:
             return np.zeros(len(stream), np.int64), np.zeros(len(stream), np.bool_)
         slot = np.minimum(stream, len(self) - 1)  # labels are often 0, 1, ...
@@ -231,20 +244,20 @@ class Streams:
             slot = order[np.minimum(np.searchsorted(self.label, stream, sorter=order), len(order) - 1)]
         return slot, np.asarray(self.label[slot] == stream)
 
-    def _none_is_quiet(self, stream: Integers, last: Bools, slot: Integers, known: Bools) -> bool:
+    def _none_is_quiet(self, stream: Integers, ends: Bools, slot: Integers, known: Bools) -> bool:
         """Return whether no slot can be taken over where new streams come: all are in use, or they are few."""
         order = np.argsort(stream, kind="stable")
         again = np.concatenate([[False], stream[order][1:] == stream[order][:-1]])
-        new = np.sort(order[~again & ~known[order]])  # the first row of each new stream
+        new = np.sort(order[~again & ~known[order]])  # the first run of each new stream
         if len(self) + len(new) <= MOST_QUIET:
             return True
-        wakes = np.zeros(len(stream), np.int64)  # a row after the end of an episode of its stream
-        wakes[order[1:]] = again[1:] & last[order[:-1]]
+        wakes = np.zeros(len(stream), np.int64)  # a run after the end of an episode of its stream
+        wakes[order[1:]] = again[1:] & ends[order[:-1]]
         if len(self):
             first = order[~again & known[order]]
             wakes[first] = self.ended[slot[first]]
-        change = last - wakes
-        quiet = np.count_nonzero(self.ended) + np.cumsum(change) - change  # before each row
+        change = ends - wakes
+        quiet = np.count_nonzero(self.ended) + np.cumsum(change) - change  # before each run
         return not quiet[new].any()
 
     def _lengthened(self, label: Integers) -> Streams:
@@ -276,12 +289,6 @@ def _with(array: NDArray[Scalar], where: Integers, values: NDArray[Scalar]) -> N
     new = array.copy()
     new[where] = values
     return new
-
-
-def _running_count(first: Bools, begin: Integers) -> Integers:
-    """Count the episodes begun up to each row, from the row where its stream begins."""
-    total = np.cumsum(first)
-    return total - (total - first)[begin]
 
 
 def _refuse_contradiction(order: Integers, first: Bools, after_last: Bools, changed: Bools) -> None:
