@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib import util
 from pathlib import Path
 from statistics import median
@@ -33,6 +34,9 @@ from studies.provenance import command_line
 
 ROUNDS = 5
 DEVICE = "cuda"
+LONG = 2**27
+REPLICAS = (50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+FEATURES = (8, 16, 32, 64, 128, 256, 512, 1024)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpu_cartpole.py"
 
 
@@ -116,21 +120,35 @@ def scan(p: int, replicas: int, n: int = 4096) -> float | None:
 
 
 def least_squares(p: int, n: int, value: bool) -> dict[str, Any]:
-    """Least squares with its block sums, past the first epochs; the ends of later ones are included."""
+    """Least squares with its block sums, from 4 chunks to `LONG` transitions: the ends of epochs are part of it."""
     data = chunk(n, p)
     algorithm = DoublyRobust(p) if value else TD(p)
     method = LeastSquares("episode" if value else "dyadic")
     evaluator = Evaluator(algorithm, method, backend="torch", device=DEVICE)
-    for _ in range(4):
+    found = []
+    while evaluator.n < LONG:
+        torch.cuda.synchronize()
+        begin = perf_counter()
         evaluator.update(data)
-    torch.cuda.synchronize()
-    begin, before = perf_counter(), evaluator.n
-    for _ in range(12):
-        evaluator.update(data)
-    torch.cuda.synchronize()
-    rate = (evaluator.n - before) / (perf_counter() - begin)
+        torch.cuda.synchronize()
+        found.append(perf_counter() - begin)
+    rate = n * len(found[4:]) / sum(found[4:])
     name = f"{'the value' if value else 'least squares'}, p = {p}"
-    return {"name": name, "rate": rate, "floating-point operations": 4.0 * p**2 * rate}
+    between = n / median(found[4:])
+    return {"name": name, "rate": rate, "between epochs": between, "floating-point operations": 4.0 * p**2 * rate}
+
+
+def by_shape() -> list[dict[str, float]]:
+    """The bootstrap with its checks for many numbers of replicas and features, here and on the cores of the host."""
+    found = []
+    shapes = [(64, replicas) for replicas in REPLICAS] + [(p, 200) for p in FEATURES]
+    for p, replicas in shapes:
+        device = bootstrap(p, replicas, 2**17, True)["rate"]
+        data = dense_problem(2**14, p).transitions
+        evaluator = Evaluator(TD(p), OnlineBootstrap(STEP_SIZE, n_replicas=replicas))
+        host = len(data) / seconds(partial(evaluator.update, data), 3)
+        found.append({"p": p, "B": replicas, "device": device, "host": host})
+    return found
 
 
 def end_to_end() -> dict[str, Any]:
@@ -185,6 +203,8 @@ def main() -> None:
         print(results["cases"][-2:], flush=True)
     results["cases"].append(end_to_end())
     print(results["cases"][-1], flush=True)
+    results["by shape"] = by_shape()
+    print(results["by shape"], flush=True)
     if asked.output is not None:
         asked.output.write_text(json.dumps(results, indent=1) + "\n")
 
