@@ -148,11 +148,15 @@ def test_an_interrupt_while_sums_change_comes_after_the_chunk(monkeypatch: pytes
         os.kill(os.getpid(), signal.SIGINT)
         return advance(*arguments)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore the signal
     monkeypatch.setattr(LeastSquares, "fold", interrupted)
-    for use in (lambda: evaluator.update(data[100:]), lambda: observed.fingerprint):
-        with pytest.raises(KeyboardInterrupt):
-            use()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        for use in (lambda: evaluator.update(data[100:]), lambda: observed.fingerprint):
+            with pytest.raises(KeyboardInterrupt):
+                use()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     monkeypatch.undo()
     assert evaluator.n == observed.n == 700
     assert_same_bits(whole, evaluator)
