@@ -132,7 +132,7 @@ $(DOCS_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(BENCH_READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e '.[bench,data,gym,report]'
+	$(PIP_INSTALL) -e '.[bench,data,gym,plot,report]'
 	@touch $@
 
 $(VALIDITY_READY): pyproject.toml constraints.txt | $(BIN)/python

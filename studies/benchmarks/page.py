@@ -9,6 +9,7 @@ from typing import Any
 
 from inferl.errors import DataError
 from studies.benchmarks.engine import FORMAT
+from studies.benchmarks.picture import draw
 from studies.markdown import listed, table
 from studies.pages import render, replaced
 from studies.provenance import software
@@ -16,7 +17,13 @@ from studies.provenance import software
 __all__ = ["in_short", "read", "rendered", "update_page"]
 
 BEGIN, END = "<!-- measured: written by studies.benchmarks -->", "<!-- end of measured -->"
-THREADS = Path(__file__).parent / "results" / "threads.json"
+RESULTS = Path(__file__).parent / "results"
+GPU_GOALS = {
+    "bootstrap, p = 512, B = 200, without checks": 3e6,
+    "bootstrap, p = 512, B = 10000, without checks": 0.7e6,
+    "least squares, p = 512": 1e7,
+    "CartPole": 3e6,
+}
 SHORT, SHORT_END = "<!-- speed: written by studies.benchmarks -->", "<!-- end of speed -->"
 
 
@@ -34,13 +41,20 @@ def update_page(path: str | os.PathLike[str], results: dict[str, Any]) -> None:
     text = path.read_text() if path.exists() else render("performance", begin=BEGIN, end=END)
     first, last, written = (SHORT, SHORT_END, in_short) if SHORT in text else (BEGIN, END, rendered)
     path.write_text(replaced(text, first, last, written(results)))
+    if written is rendered:
+        threads, gpu = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("threads", "gpu"))
+        pictures = path.with_name("images")
+        pictures.mkdir(exist_ok=True)
+        draw(threads, gpu, pictures / "performance.png")
 
 
 def rendered(results: dict[str, Any]) -> str:
     """Write results as Markdown."""
     judged, machine, memory = results["judged"], results["machine"], results["memory"]
     grown = memory["growth in megabytes"].items()
-    threads: dict[str, Any] = json.loads(THREADS.read_text())
+    threads, gpu, tests = (
+        json.loads((RESULTS / f"{name}.json").read_text()) for name in ("threads", "gpu", "test_gpu")
+    )
     return render(
         "measured",
         machine=machine,
@@ -55,6 +69,11 @@ def rendered(results: dict[str, Any]) -> str:
         threads=threads,
         threads_software=software(threads["machine"]),
         threads_table=_threads(threads),
+        gpu=gpu,
+        gpu_software=software(gpu["machine"]),
+        gpu_table=_gpu(gpu),
+        gpu_goals=_gpu_goals(gpu),
+        gpu_tests=tests,
     ).strip()
 
 
@@ -109,6 +128,32 @@ def _threads(threads: dict[str, Any]) -> str:
     ]
     head = ["threads", *numbers, f"{numbers[-1]} over 1"]
     return table(head, rows, text=head[:1])
+
+
+def _gpu(gpu: dict[str, Any]) -> str:
+    rows = []
+    for case in gpu["cases"]:
+        rate, products = case["rate"], case.get("products")
+        over = [_times(rate / case[rival]) if case.get(rival) else "" for rival in ("jax", "eager")]
+        operations = case.get("floating-point operations")
+        if products is not None:
+            p, replicas = (int(part.split("=")[1].replace(",", "")) for part in case["name"].split(", ")[1:3])
+            operations = 6.0 * p * replicas * rate
+        peak = None if operations is None else operations / gpu["peaks"]["float64 operations per second"]
+        share = None if products is None else rate / products
+        rows.append([case["name"], _count(rate), *over, _share(share), _share(peak)])
+    head = ["", "transitions/s", "over JAX", "over torch", "of the products alone", "of peak"]
+    return table(head, rows, text=head)
+
+
+def _gpu_goals(gpu: dict[str, Any]) -> str:
+    rates = {case["name"]: case["rate"] for case in gpu["cases"]}
+    rows = []
+    for start, goal in GPU_GOALS.items():
+        name = next(name for name in rates if name.startswith(start))
+        rows.append([name, _count(rates[name]), _count(goal), "met" if rates[name] >= goal else "**not met**"])
+    head = ["", "measured", "goal", ""]
+    return table(head, rows, text=head)
 
 
 def _goals(results: dict[str, Any]) -> str:
