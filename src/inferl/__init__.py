@@ -63,6 +63,7 @@ __all__ = [
     "plots",
     "policies",
     "race",
+    "scale",
     "sources",
     "testing",
 ]
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
         methods,
         plots,
         policies,
+        scale,
         sources,
         testing,
     )

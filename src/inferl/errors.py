@@ -15,6 +15,7 @@
     ├── DivergenceError (ArithmeticError)   a row of the bootstrap diverged; the step size is too large
     ├── BrokenError (RuntimeError)          an evaluator whose last update was interrupted, as when memory ran out
     ├── DeviceError (RuntimeError)          a device that is not there, or whose memory is full
+    ├── WorkerError (RuntimeError)          a process or machine that was lost while it computed a part
     ├── CheckpointError
     │   ├── CheckpointVersionError          written by another version of the format
     │   ├── CheckpointCorruptError          truncated, damaged, or not a checkpoint
@@ -54,6 +55,7 @@ __all__ = [
     "SettingError",
     "ShapeError",
     "TargetError",
+    "WorkerError",
 ]
 
 
@@ -123,6 +125,10 @@ class BrokenError(InferlError, RuntimeError):
 
 class DeviceError(InferlError, RuntimeError):
     """A GPU that is not there, cannot be used, or has no memory left; nothing was changed."""
+
+
+class WorkerError(InferlError, RuntimeError):
+    """A worker was lost again and again while it computed a part."""
 
 
 class CheckpointError(InferlError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -24,9 +24,10 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Report
-from inferl.errors import TargetError
+from inferl.errors import SettingError, TargetError
 from inferl.evaluator import Evaluator, SavedEvaluator
 from inferl.interval import Interval, check_level
+from inferl.merging import merge
 from inferl.methods.base import Reading as MethodReading
 from inferl.sources.base import Source
 from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
@@ -354,6 +355,51 @@ class Run:
             kept["returns"] = Returns(array("d", returns.ended.tobytes()), returns.open, returns.weight)
         return cls(evaluator, **kept)
 
+    @classmethod
+    def merge(cls, runs: Sequence[Run], source: Source | None = None) -> Run:
+        """Merge runs of separate data, such as the parts of a log: their evaluators, and what a report needs.
+
+        Parameters
+        ----------
+        runs
+            Complete, with the same algorithm, method, target, level and kind; in the order of their data.
+        source
+            Speaks for the data of all of them, as ``Table.joined`` of their positions does: for the observed start, the
+            facts and the checks. Default: the facts that all runs share.
+
+        Examples
+        --------
+        >>> from inferl import TD, Transitions
+        >>> coin = np.random.default_rng(1).integers(2, size=2000)
+        >>> runs = [Run(Evaluator(TD(1)), target=0) for _ in range(4)]
+        >>> for k, run in enumerate(runs):
+        ...     half = coin[500 * k : 500 * (k + 1)]
+        ...     run.take(Transitions(0 * half, half, 0 * half, 0.9))
+        ...     run.complete = True
+        >>> print(Run.merge(runs).interval())
+        5.07 [4.84, 5.30] 95% pointwise, 2,000 transitions
+        """
+        check_alike(runs)
+        first = runs[0]
+        filled = [run.evaluator.fingerprint for run in runs if run.evaluator.n]
+        if source is None and len(set(filled)) < len(filled):
+            raise SettingError("two of the runs have read the same data; give each once")
+        begun = min(run.provenance.get("begun", "") for run in runs)
+        whole = replace(
+            first,
+            evaluator=merge(*(run.evaluator for run in runs)),
+            position=None,
+            start=None,
+            facts=_shared([run.facts for run in runs]),
+            complete=True,
+            provenance={"begun": begun} | _shared([run.provenance for run in runs]),
+            returns=None,
+            before=None,
+        )
+        if source is not None:
+            whole.follow(source)
+        return whole
+
     @property
     def _targets(self) -> tuple[Any, ...]:
         return self.target if isinstance(self.target, tuple) else (self.target,)
@@ -454,6 +500,35 @@ def _stored(start: Any) -> ObservedStart | None:
         return None if start is None else ObservedStart(getattr(start, "text", "the start"), np.asarray(start))
     except TargetError:
         return None
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Refuse to merge no runs, runs that are not complete, and runs that ask different questions."""
+    if not runs:
+        raise SettingError("there are no runs to merge")
+    for run in runs:
+        if not run.complete:
+            raise SettingError("a run that is not complete cannot be merged; resume it first")
+        for name in ("level", "kind"):
+            if getattr(run, name) != getattr(runs[0], name):
+                raise SettingError(f"the runs have different settings: {name} is {getattr(run, name)!r} in one of them")
+        if not _same_targets(run.target, runs[0].target):
+            raise SettingError("the runs have different targets; merge runs that ask for the same")
+
+
+def _shared(parts: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Return what is the same in all dicts.
+
+    >>> _shared([{"a": "1", "b": "2"}, {"a": "1", "b": "3"}])
+    {'a': '1'}
+    """
+    return {name: text for name, text in parts[0].items() if all(part.get(name) == text for part in parts)}
+
+
+def _same_targets(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same_targets, one, other))
+    return type(one) is type(other) and _target_name(one) == _target_name(other) and np.array_equal(one, other)
 
 
 def provenance(backend: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from inferl.runs import POLICIES, Run
 from inferl.sources import Source, table
 from inferl.sources.logs.inputs.files import is_uri
 
-__all__ = ["evaluate_log", "for_policies", "opened"]
+__all__ = ["evaluate_log", "for_policies", "noted", "opened"]
 
 
 def evaluate_log(log: Any, *, level: float = 0.95, progress: bool | None = None, **options: Any) -> Result:
@@ -79,7 +79,7 @@ def evaluate_log(log: Any, *, level: float = 0.95, progress: bool | None = None,
         by_starts = getattr(source, "episodic", True)
         algorithm: Algorithm = DoublyRobust(source.dimension) if by_starts else TD(source.dimension)
         evaluator = Evaluator(for_policies(algorithm, n_policies))
-        run = Run(evaluator, "evaluate_log", _noted(log, options), level=level)
+        run = Run(evaluator, "evaluate_log", noted(log, options), level=level)
         for chunk in chunks:
             for _ in run.taking(chunk, source):
                 _look(run, source, total, show)
@@ -133,7 +133,7 @@ def _source(log: Any, options: Mapping[str, Any]) -> Source:
     return table(log, **options)
 
 
-def _noted(log: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def noted(log: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run file should tell: the names of the policies, and which files were read."""
     noted: dict[str, Any] = {}
     for name in POLICIES:

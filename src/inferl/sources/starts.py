@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,6 +52,13 @@ class Starts:
         rows = features if self.number == 0 else np.concatenate([self.total[None], features])
         # Row by row, so that the sum does not depend on the batches; `sum` adds in pairs.
         return Starts(self.number + len(features), np.add.accumulate(rows, axis=0)[-1].astype(np.float64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Starts]) -> Starts:
+        """Add the starts of several sources, in this order."""
+        filled = [part for part in parts if part.number]
+        totals = (part.total for part in filled)
+        return cls(sum(part.number for part in filled), reduce(np.add, totals)) if filled else cls()
 
     def of(self, latest: Callable[[bool], Starts], conditional: bool = False) -> Starts:
         """Attach a function that returns the starts observed by now; `Evaluator.until` calls it before each look.

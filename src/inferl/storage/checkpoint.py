@@ -34,7 +34,7 @@ from inferl.errors import (
     CheckpointVersionError,
 )
 
-__all__ = ["fits", "read_checkpoint", "refused", "write_checkpoint"]
+__all__ = ["digest_of", "fits", "read_checkpoint", "refused", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
 VERSION = 8
@@ -66,6 +66,17 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def digest_of(content: Any) -> str:
+    """Return a digest of what `write_checkpoint` would write: the same for the same content, wherever it is computed.
+
+    >>> digest_of({"x": np.arange(3)}) == digest_of({"x": np.arange(3)}) != digest_of({"x": np.arange(4)})
+    True
+    """
+    arrays: dict[str, Array] = {}
+    arrays["header"] = np.frombuffer(json.dumps(_encoded(content, arrays)).encode(), dtype=np.uint8)
+    return _digest(arrays).tobytes().hex()
 
 
 def read_checkpoint(path: str | os.PathLike[str], classes: Iterable[type], kind: Any = Any) -> Any:

@@ -77,6 +77,14 @@ class Columns:
         names = [name for _, columns in self._used() for name in ((columns,) if isinstance(columns, str) else columns)]
         return list(dict.fromkeys(home_of(name, available) or name for name in names))
 
+    def refuse_other(self, part: str, found: Columns) -> None:
+        """Refuse a part of a log that would be read otherwise than the parts before it, whose columns these are."""
+        if found != self:
+            raise SettingError(
+                f"{part} would be read as {found}, the files before it as {self}; name the columns that all files "
+                "have, and say None (in the shell: none) for the others"
+            )
+
     def __str__(self) -> str:
         return ", ".join(
             f"{role}={columns if isinstance(columns, str) else '+'.join(columns)}" for role, columns in self._used()

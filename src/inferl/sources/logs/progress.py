@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from inferl.data.invariants import COUNT, bounds, demand
-from inferl.errors import CheckpointMismatchError
+from inferl.errors import CheckpointMismatchError, DataError
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.episodes.endings import NO_ROWS, Endings, RowCount
 from inferl.sources.logs.episodes.pairing import Pairing
+from inferl.sources.logs.episodes.scattering import LabelSample
 from inferl.sources.logs.features.encoding import Learned
 from inferl.sources.logs.features.formula import Formula
 from inferl.sources.logs.inputs.digests import Digest
@@ -41,6 +43,7 @@ class Progress:
     faults: tuple[str, ...] = ()
     policies: str = ""  # digest of the target policies that are tables
     propensities: Propensities | None = None  # of a behaviour policy that was fitted
+    labels: LabelSample | None = None  # of a part of a log: labels that no other part may have
     complete: bool = False
 
     def verify(self) -> None:
@@ -54,6 +57,29 @@ class Progress:
         said = min(self.skipped, 1) <= len(self.faults) <= min(self.skipped, KEPT)
         demand(said, f"{self.skipped} rows were skipped, and {len(self.faults)} messages say why")
 
+    @classmethod
+    def joined(cls, parts: Sequence[Progress], log: str) -> Progress:
+        """Return the progress of one reader of all parts; refuse parts that share an episode."""
+        first = parts[0]
+        labels = [part.labels for part in parts if part.labels is not None]
+        return cls(
+            Pairing.joined([part.pairing for part in parts]),
+            sum(part.rows for part in parts),
+            sha256(" ".join(part.digest for part in parts).encode()).hexdigest(),
+            max(part.dimension for part in parts),
+            first.learned,
+            Starts.joined([part.starts for part in parts]),
+            sum(part.clipped for part in parts),
+            sum(part.skipped for part in parts),
+            first.endings,
+            RowCount.joined([part.kept for part in parts]),
+            tuple(fault for part in parts for fault in part.faults)[:KEPT],
+            first.policies,
+            first.propensities,
+            LabelSample.joined(labels, log) if labels else None,
+            all(part.complete for part in parts),
+        )
+
     def compute_with(self, targets: Sequence[TargetPolicy], formula: Formula | None, log: str) -> None:
         """Note the policies; refuse others than those of the rows before, as far as they are data."""
         digest = " ".join(target.digest for target in targets)
@@ -66,6 +92,27 @@ class Progress:
         if other is not None:
             raise CheckpointMismatchError(f"{log}: the {other}; restore them, or evaluate the log from the beginning")
         self.policies = digest
+
+    def check_settings(self, clip: float | None, idle: float, log: str) -> None:
+        """Refuse other settings than those of the rows before, as far as they can be seen."""
+        other = None
+        if self.clipped and clip is None:
+            other = f"has {self.clipped} clipped ratios, and this log clips none; give the same clip"
+        elif self.pairing.idle != idle:
+            other = "has another idle_timeout; give the same"
+        if other is not None:
+            raise CheckpointMismatchError(
+                f"{log}: the position to resume from {other}, or evaluate the log from the beginning"
+            )
+
+    def check_skipped(self, allowed: int, log: str) -> None:
+        """Refuse a log of which the parts together have too many bad rows, although none of them has."""
+        if self.skipped > allowed:
+            fault = self.faults[min(allowed, KEPT - 1)]
+            raise DataError(
+                f"{log}: {self.skipped} rows are bad, and {allowed} are allowed in all parts together (skip_bad); one "
+                f"of them: {fault}"
+            )
 
     def check_dimension(self, dimension: int, log: str) -> None:
         """Refuse features of another dimension than those before."""

@@ -18,12 +18,14 @@ from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain, from_plain
 from inferl.sources.logs.columns import Column, Columns, choice, resolve
+from inferl.sources.logs.cutting import Cut, cut_log
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.episodes.admission import admit
 from inferl.sources.logs.episodes.endings import Endings
 from inferl.sources.logs.episodes.labelling import Labelling
 from inferl.sources.logs.episodes.mixing import is_mixed
 from inferl.sources.logs.episodes.pairing import Paired, Pairing, idle_seconds
+from inferl.sources.logs.episodes.scattering import LabelSample
 from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.features.ages import aged
 from inferl.sources.logs.features.encoding import Encoder, Encoding, encoded_state
@@ -87,10 +89,8 @@ class Table:
             raise SettingError(f"{self.name} can be read only once, and it was; read a file, or make it again")
         self._opened.append(True)
         progress = deepcopy(self._begin) or self._fresh()
-        if progress.learned is None and self.rereadable and not progress.complete:
-            progress.learned = learn_source(self.source, self._encoding, self._resolved, self.batch)
-        if self.fit_behaviour is not None and progress.rows == 0:
-            progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
+        if not progress.complete:
+            self._learn(progress)
         with open_log(self.source) as log:
             encoding = self._encoding(log.columns)
             columns, targets = self._read_as(log.name, log.columns)
@@ -108,6 +108,8 @@ class Table:
             digest = Digest(f"{columns}; {encoding.about}")
             ratios = RatioReader(targets, formula, progress.propensities)
             for piece, batch, rows, faults in self._decoded(log, encoding, ratios, columns, progress, digest):
+                if progress.labels is not None and columns.episode is not None:
+                    progress.labels.see(rows.marks, pairing.streams.named, self.sessions)
                 allowed = self.skip_bad - progress.skipped
                 admitted = admit(rows, faults, pairing, columns, Shown(batch, faults.first_row, log.where), allowed)
                 paired = None
@@ -128,6 +130,13 @@ class Table:
             ended.complete = True
             self._now[:] = [ended, progress]
             yield from self._chunk(paired, ended)
+
+    def _learn(self, progress: Progress) -> None:
+        """Make the passes over the log that come before the first row, if they were not made before."""
+        if progress.learned is None and self.rereadable:
+            progress.learned = learn_source(self.source, self._encoding, self._resolved, self.batch)
+        if self.fit_behaviour is not None and progress.rows == 0 and progress.propensities is None:
+            progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
 
     def _decoded(
         self, log: Log, encoding: Encoding, ratios: RatioReader, columns: Columns, progress: Progress, digest: Digest
@@ -177,16 +186,7 @@ class Table:
 
     def _same_columns(self, columns: Columns) -> Callable[[str, list[str]], None]:
         """Return a function that refuses a file which would be read otherwise than the files before it."""
-
-        def check(part: str, available: list[str]) -> None:
-            found, _ = self._read_as(part, available)
-            if found != columns:
-                raise SettingError(
-                    f"{part} would be read as {found}, the files before it as {columns}; name the columns that all "
-                    "files have, and say None (in the shell: none) for the others"
-                )
-
-        return check
+        return lambda part, available: columns.refuse_other(part, self._read_as(part, available)[0])
 
     def _read_as(self, log: str, available: list[str]) -> tuple[Columns, Any]:
         """Return what each column is for, and the target policies."""
@@ -283,16 +283,7 @@ class Table:
         Standard input must be piped in again from its beginning.
         """
         progress: Progress = from_plain(Progress, position)
-        if progress.clipped and self.clip is None:
-            raise CheckpointMismatchError(
-                f"{self.name}: the position to resume from has {progress.clipped} clipped ratios, and this log clips "
-                "none; give the same clip, or evaluate the log from the beginning"
-            )
-        if progress.pairing.idle != self.idle_timeout:
-            raise CheckpointMismatchError(
-                f"{self.name}: the position to resume from has another idle_timeout; give the same, or evaluate the "
-                "log from the beginning"
-            )
+        progress.check_settings(self.clip, self.idle_timeout, self.name)
         waiting = progress.pairing.waiting
         if progress.starts.number == 0 and (waiting is None or waiting.features.ndim == 1):
             # No array confirms the number, and a wrong one could ask for any amount of memory.
@@ -347,7 +338,8 @@ class Table:
         if not self._now:
             return {"log": f"{self.name}, not read yet"}
         facts = {"log": f"{self.name}, {self.rows:,} rows"}
-        if self._fitted and not self._fitted[0].variables and self.features in (..., None):
+        learned = self._progress.learned
+        if learned is not None and learned.about == "1" and self.features in (..., None):
             facts["features"] = "a constant, since none were named; good features make the interval narrower"
         if self._progress.pairing.mixed:
             most = self._progress.pairing.labelling.most_open
@@ -378,6 +370,26 @@ class Table:
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""
         return make_plan(self.source, self.wanted, lambda *part: self._read_as(*part)[0], self._same_columns)
+
+    def cut(self, rows: int) -> tuple[Cut, list[Table]]:
+        """Cut the log into parts of about so many rows, and return them as tables: of the episodes that begin in each.
+
+        Only a little is read, unless features or a behaviour policy are learned from the whole log.
+        """
+        cut = cut_log(self.source, rows, lambda *part: self._read_as(*part)[0], self._same_columns, self.sessions)
+        begin = self._fresh()
+        self._learn(begin)
+        if begin.propensities is not None and begin.propensities.by_row and len(cut.parts) > 1:
+            raise SettingError(f"{self.name}: fit_behaviour in several parts needs the labels of episodes (episode)")
+        begin.labels = LabelSample()
+        begun = [replace(self, source=list(part), _begin=begin, _now=[begin]) for part in cut.parts]
+        return cut, [replace(part, _fitted=[], _opened=[]) for part in begun]
+
+    def joined(self, positions: Sequence[Any]) -> Table:
+        """Return the log as if it had read all its parts, which are at these positions."""
+        whole = Progress.joined([from_plain(Progress, position) for position in positions], self.name)
+        whole.check_skipped(self.skip_bad, self.name)
+        return replace(self, _begin=whole, _now=[whole], _fitted=[], _opened=[])
 
     @property
     def name(self) -> str:

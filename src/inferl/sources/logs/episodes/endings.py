@@ -40,6 +40,11 @@ class RowCount:
         """Count further rows."""
         return RowCount(self.rows + len(rewards), self.paid + int(np.count_nonzero(rewards)))
 
+    @classmethod
+    def joined(cls, parts: Sequence[RowCount]) -> RowCount:
+        """Add the counts of parts."""
+        return cls(sum(part.rows for part in parts), sum(part.paid for part in parts))
+
 
 NO_ROWS = RowCount()
 

@@ -7,6 +7,7 @@ batches may be cut anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -64,6 +65,23 @@ class Pairing:
             every = np.sort(np.concatenate([held, self.streams.free]))
             fits = len(every) == self.streams.given and bool((every == np.arange(len(every))).all())
             demand(fits, "the streams of the rows that wait are not those that were given")
+
+    @classmethod
+    def joined(cls, parts: Sequence[Pairing]) -> Pairing:
+        """Return the pairing of one reader of parts of which all rows are complete."""
+        first, labellings = parts[0], [part.labelling for part in parts]
+        return cls(
+            Labelling(
+                first.labelling.named,
+                most_open=max(labelling.most_open for labelling in labellings),
+                segments=sum(labelling.segments for labelling in labellings),
+            ),
+            episodes_end=first.episodes_end,
+            mixed=any(part.mixed for part in parts),
+            idle=first.idle,
+            dropped=RowCount.joined([part.dropped for part in parts]),
+            lost=sum(part.lost for part in parts),
+        )
 
     def arrange(self, new: LogRows) -> Arranged:
         """Arrange new rows, at least one, with those that wait."""

@@ -33,6 +33,11 @@ class File:
     size: int | None = None
 
     @property
+    def begin(self) -> int:
+        """Rows before the first one: a file is read from its beginning."""
+        return 0
+
+    @property
     def partition(self) -> dict[str, str | None]:
         """The columns that are said by the folders, as Hive writes them.
 

@@ -109,6 +109,7 @@ class _LinePart:
 
     columns: list[str]
     form = "lines"
+    groups: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class _LinePart:
         self.kinds: dict[str, str] = {}  # all is text, or differs from line to line
         self.lines = Lines(name, file)
 
-    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+    def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:
         """Cut the lines into blocks."""
         while block := self.lines.take(batch):
             yield _LinePiece(self, columns, block)

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from inferl.errors import SettingError
+from inferl.sources.logs.inputs.extents import Extent
 from inferl.sources.logs.inputs.files import File, find_files, is_uri
 from inferl.sources.logs.inputs.frames import is_frame, is_relation, open_frame
 from inferl.sources.logs.inputs.handles import is_seekable, open_handle
 from inferl.sources.logs.inputs.parts import Log, Openable
 from inferl.sources.logs.inputs.readers import Part
 
-__all__ = ["exists", "log_name", "open_log", "reopenable", "rereadable"]
+__all__ = ["exists", "files_of", "log_name", "open_log", "reopenable", "rereadable"]
 
 
 def open_log(source: Any) -> Log:
@@ -56,10 +57,12 @@ def log_name(source: Any) -> str:
     """
     if isinstance(source, str | os.PathLike):
         return "standard input" if source == "-" else os.fspath(source)
+    if isinstance(source, Extent):
+        return source.name
     if isinstance(source, list | tuple) and source:
         if len(source) == 1:
             return log_name(source[0])
-        kind = "files" if all(isinstance(one, str | os.PathLike) for one in source) else "logs"
+        kind = "files" if all(isinstance(one, str | os.PathLike | Extent) for one in source) else "logs"
         return f"{len(source)} {kind}, {log_name(source[0])} to {log_name(source[-1])}"
     if hasattr(source, "read") and isinstance(name := getattr(source, "name", None), str):
         return name
@@ -109,6 +112,8 @@ def _parts(source: Any, name: str = "") -> Iterator[Openable]:
             yield _Unopened(lambda: open_handle("standard input", sys.stdin.buffer, seek=False))
         else:
             yield from find_files(os.fspath(source))
+    elif isinstance(source, Extent):
+        yield source
     elif is_frame(source):
         yield _Unopened(lambda: open_frame(name or log_name(source), source))
     elif hasattr(source, "read"):
@@ -123,6 +128,17 @@ def _parts(source: Any, name: str = "") -> Iterator[Openable]:
         )
 
 
+def files_of(source: Any) -> list[File]:
+    """Return the files of a log; refuse what is no file, such as a data frame."""
+    found = list(_each_once(_parts(source))) if rereadable(source) else []
+    files = [part for part in found if isinstance(part, File)]
+    if not files or len(files) < len(found):
+        raise SettingError(
+            f"{log_name(source)} is not in files, and only files are cut into parts; write it to Parquet"
+        )
+    return files
+
+
 @dataclass(frozen=True)
 class _Unopened:
     """A part that is no file."""
@@ -130,3 +146,4 @@ class _Unopened:
     open: Callable[[], AbstractContextManager[Part | None]]
     partition: Mapping[str, str | None] = field(default_factory=dict)
     size: int | None = None
+    begin: int = 0

@@ -30,6 +30,11 @@ class Openable(Protocol):
         """Bytes, if it is a file."""
         ...
 
+    @property
+    def begin(self) -> int:
+        """Rows of the file before the first one."""
+        ...
+
     def open(self) -> AbstractContextManager[Part | None]:
         """Open it; None if it is empty."""
         ...
@@ -42,6 +47,7 @@ class OpenPart:
     part: Part
     partition: Mapping[str, str | None]
     size: int | None
+    begin: int = 0  # rows of the file before the first one
 
     @property
     def name(self) -> str:
@@ -56,7 +62,7 @@ class OpenPart:
     def pieces(self, names: list[str], batch: int) -> Iterator[Piece]:
         """Yield the rows from the first on, at most `batch` at a time."""
         own, constants = self._divided(names)
-        rows, pieces = 0, self.part.pieces(own, batch)
+        rows, pieces = self.begin, self.part.pieces(own, batch)
         while True:
             with damage(f"{self.name}, after row {rows}"):
                 piece = next(pieces, None)
@@ -93,7 +99,7 @@ class Log:
         self._parts = parts
         self._open = ExitStack()
         self._begins: list[int] = []  # for each part, the number of rows before it
-        self._names: list[str] = []
+        self._named: list[tuple[str, int]] = []  # the name of its file, and the number of rows before it there
 
     def __enter__(self) -> Log:
         try:
@@ -115,7 +121,7 @@ class Log:
             self._open.close()
             part = self._open.enter_context(one.open())
             if part is not None:
-                return OpenPart(part, one.partition, one.size)
+                return OpenPart(part, one.partition, one.size, one.begin)
         return None
 
     def parts(self) -> Iterator[OpenPart]:
@@ -147,15 +153,16 @@ class Log:
                 raise SettingError(f"{part.name}: there is no column {missing[0]!r}, which the files before it have")
             check_kinds(part.part, names, kinds)
             self._begins.append(rows)
-            self._names.append(part.name)
+            self._named.append((part.name, part.begin))
             for piece in part.pieces(names, batch):
                 rows += len(piece)
                 yield piece
 
     def where(self, row: int) -> tuple[str, int]:
-        """Return the part in which a row is that has been read, and its number there, from 1."""
+        """Return the file in which a row is that has been read, and its number there, from 1."""
         place = max(bisect_left(self._begins, row) - 1, 0)
-        return self._names[place], row - self._begins[place]
+        name, before = self._named[place]
+        return name, row - self._begins[place] + before
 
 
 def check_kinds(part: Part, names: list[str], seen: dict[str, tuple[str, str]]) -> None:

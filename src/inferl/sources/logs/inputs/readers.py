@@ -31,8 +31,13 @@ class Part(Protocol):
     kinds: dict[str, str]  # kind of each column, where the format has types
     form: str  # how the rows are stored, for the digest: as columns, or as lines below a header
 
-    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
-        """Yield the rows from the first on, at most `batch` at a time."""
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each row group; empty: the format has none."""
+        ...
+
+    def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:
+        """Yield the rows, at most `batch` at a time, from the first on, or from the first of a row group."""
         ...
 
     def count(self, size: int | None) -> tuple[int | None, bool]:
@@ -153,6 +158,7 @@ class Batches:
     """
 
     form = "columns"
+    groups: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -167,7 +173,7 @@ class Batches:
         self.columns = list(schema.names)
         self.kinds = kinds_of(schema)
 
-    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+    def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:
         """Cut the batches."""
         for whole in self.read(columns, batch):
             wanted = whole.select(columns)
@@ -222,10 +228,16 @@ class _ParquetPart:
         self.columns = list(self.file.schema_arrow.names)
         self.kinds = kinds_of(self.file.schema_arrow)
 
-    def pieces(self, columns: list[str], batch: int) -> Iterator[Piece]:
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Rows of each row group."""
+        metadata = self.file.metadata
+        return tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+
+    def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:
         """Read row group by row group."""
         with self.file as file:
-            for group in range(file.metadata.num_row_groups):
+            for group in range(first, file.metadata.num_row_groups):
                 for piece in file.iter_batches(batch, row_groups=[group], columns=columns, use_threads=False):
                     piece.validate(full=True)
                     yield ColumnPiece(piece)

@@ -1,0 +1,298 @@
+"""Plans: a log in parts, evaluated by any executor, with the same answer from all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from inferl.algorithms import TD, Algorithm, DoublyRobust
+from inferl.data.arrays import as_count
+from inferl.errors import SettingError
+from inferl.evaluation.log import for_policies, noted, opened
+from inferl.evaluation.watching import watched
+from inferl.evaluator import Evaluator
+from inferl.interval import check_level
+from inferl.methods.base import Method
+from inferl.runs import Run, SavedRun
+from inferl.scale.executors import as_executor, completed
+from inferl.scale.folder import Folder
+from inferl.scale.prefix import Prefix
+from inferl.sources.logs.cutting import ROWS, Cut
+from inferl.sources.logs.inputs.extents import Extent
+from inferl.sources.logs.table import Table, table
+from inferl.storage.checkpoint import digest_of
+
+__all__ = ["Plan", "evaluate_part", "plan"]
+
+GROWN = 1.02  # a prefix is looked at when the data have grown by this factor
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A log that is cut into parts; made by `plan`.
+
+    Attributes
+    ----------
+    table
+        The whole log.
+    cut
+        How it is cut.
+    parts
+        Tables of the episodes that begin in each part.
+    options
+        What a run file should tell about the log.
+    """
+
+    table: Table
+    cut: Cut
+    parts: tuple[Table, ...]
+    options: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Plan({self.table.name}, {len(self.parts):,} parts, about {sum(self.cut.rows):,} rows)"
+
+    def evaluate(
+        self,
+        algorithm: Algorithm | None = None,
+        method: Method | None = None,
+        executor: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        target: Any = "start",
+        level: float = 0.95,
+        kind: str | None = None,
+        progress: bool | None = None,
+    ) -> Run:
+        """Evaluate all parts, and return one run, which is that of a single reader of the log.
+
+        The answer does not depend on the executor, on the number of its workers, or on which of them were killed.
+
+        Parameters
+        ----------
+        algorithm
+            Default: `DoublyRobust`, or `TD` if the log shows no episodes, as `evaluate_log` chooses.
+        method
+            One that can be merged: `LeastSquares`, the default.
+        executor
+            Number of processes on this machine (default: all cores), `inferl.scale.ray()`, or an object with
+            ``submit(function, *args)``, such as a ``dask.distributed.Client``.
+        checkpoint
+            A folder for finished parts, which are not computed again after a crash.
+        target, level, kind
+            As for `Run`.
+        progress
+            Whether to show the interval so far and the time left. Default: on a terminal and in a notebook.
+        """
+        blank = self.blank(algorithm, method, target, level, kind)
+        with watched(self.table.name, progress) as show:
+            for prefix in self.follow(blank, executor, checkpoint):
+                if show is not None and prefix.n:
+                    done = f"{prefix.number:,} of {len(self.parts):,} parts"
+                    show(prefix.whole().interval(), done, prefix.number, len(self.parts))
+        return self.finished(prefix)
+
+    def watch(
+        self,
+        algorithm: Algorithm | None = None,
+        method: Method | None = None,
+        executor: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        target: Any = "start",
+        level: float = 0.95,
+    ) -> Iterator[Run]:
+        """Evaluate the parts, and yield a run of the longest prefix of the plan that is finished, again and again.
+
+        Its anytime interval is valid at each look, so you may stop when it suffices. A prefix, because which parts are
+        done at a certain time may depend on the data. Arguments as for `evaluate`.
+        """
+        seen = 0.0
+        for prefix in self.follow(self.blank(algorithm, method, target, level, "anytime"), executor, checkpoint):
+            if prefix.n and (prefix.n >= GROWN * seen or prefix.number == len(self.parts)):
+                seen = prefix.n
+                yield self.finished(prefix)
+
+    def blank(self, algorithm: Algorithm | None, method: Method | None, target: Any, level: float, kind: Any) -> Run:
+        """Return a run without data that asks a question."""
+        check_level(level)
+        source, n_policies = self.first
+        if algorithm is None:
+            by_starts = target == "start" if isinstance(target, str) else False
+            algorithm = (DoublyRobust if source.episodic and by_starts else TD)(source.dimension)
+            algorithm = for_policies(algorithm, n_policies)
+        return Run(Evaluator(algorithm, method), "plan", dict(self.options), target, level, kind)
+
+    @cached_property
+    def first(self) -> tuple[Table, int]:
+        """A part of which the first rows are read, so that its features are known; and the number of policies."""
+        for part in self.parts:
+            source = replace(part, _now=[], _fitted=[], _opened=[])
+            if next(iter(source), None) is not None:
+                return source, opened(source)[1]
+        raise SettingError(f"{self.table.name}: there is no transition in any part")
+
+    def keys(self, blank: Run) -> list[str]:
+        """Return a digest for each part, of all that its result depends on."""
+        version = {"inferl": blank.provenance["inferl"]}
+        asked = replace(blank, provenance=version, options={}).saved()
+        one = self.parts[0]
+        settings = {
+            "asked": asked,
+            "table": repr(
+                (
+                    *(sorted(one.wanted.items()), one.fit_behaviour, one.state, one.n_states, one.discount, one.clip),
+                    *(one.episodes_end, one.idle_timeout, one.gaps, one.ends),
+                )
+            ),
+            "code": (_identity(one.features), *((name, _identity(own)) for name, own in one.policies.items())),
+            "begin": one.position,
+        }
+        shared = digest_of(settings)
+        return [
+            hashlib.sha256(f"{shared}; {[_place(extent) for extent in part.source]}".encode()).hexdigest()
+            for part in self.parts
+        ]
+
+    def follow(self, blank: Run, executor: Any, checkpoint: str | os.PathLike[str] | None) -> Iterator[Prefix]:
+        """Evaluate the parts, and yield the growing prefix after each of them.
+
+        If a part cannot be evaluated, those before it are still added, and kept in the folder.
+        """
+        folder = None if checkpoint is None else Folder.at(checkpoint)
+        keys, number = self.keys(blank), len(self.parts)
+        waiting = {i for i in range(number) if folder is None or not folder.has(i + 1, keys[i])}
+        prefix, held = Prefix(self.merged), dict[int, Any]()
+        if type(blank.evaluator.method).merge is Method.merge:
+            blank.evaluator.method.merge([])  # raises
+
+        def ready() -> Iterator[Prefix]:
+            """Add the parts that come next, as far as they are finished."""
+            while prefix.number < number:
+                i = prefix.number
+                if i in held:
+                    run = Run.restored(held.pop(i).result(), self.table.name)
+                elif folder is not None and (found := folder.load(i + 1, keys[i])) is not None:
+                    run = found
+                else:
+                    return
+                prefix.add(run)
+                yield prefix
+
+        yield from ready()
+        while prefix.number < number:
+            todo = sorted(waiting | {prefix.number})  # the file of a finished part may be damaged
+            team, close = as_executor(executor)
+            try:
+                tasks = [(self.saved(blank, i), self.parts[i], self.cut.whole_files, i == 0) for i in todo]
+                for task, future in completed(team, evaluate_part, tasks, lambda: len(held)):
+                    i = todo[task]
+                    if folder is not None and future.exception() is None:
+                        folder.keep(i + 1, keys[i], future.result())
+                    if folder is None or future.exception() is not None or i == prefix.number:
+                        held[i] = future
+                    yield from ready()
+            finally:
+                close()
+            waiting = set()
+
+    def saved(self, blank: Run, i: int) -> SavedRun:
+        """Return the run of a part before it is evaluated."""
+        return replace(blank, provenance=blank.provenance | {"part": f"{i + 1} of {len(self.parts)}"}).saved()
+
+    def merged(self, one: Run, other: Run) -> Run:
+        """Merge the runs of parts that follow each other."""
+        return Run.merge([one, other], self.table.joined([one.position, other.position]))
+
+    def finished(self, prefix: Prefix) -> Run:
+        """Return the run of a prefix."""
+        run = prefix.whole()
+        run.follow(self.table.joined([run.position]))
+        run.provenance = {k: v for k, v in run.provenance.items() if k != "part"} | {
+            "parts": f"{prefix.number} of {len(self.parts)}"
+        }
+        return run
+
+
+def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
+    """Cut a log into parts, by its files and row groups alone: the same parts for any number of workers.
+
+    A part owns the episodes that begin in it. Only a few rows at each border are read, unless categories or a behaviour
+    policy are learned from the whole log first: name the levels of categories (``C(ward, levels=[...])``) to save that.
+
+    Parameters
+    ----------
+    log
+        Files, as for `sources.table`: Parquet files are cut between row groups, others are not cut.
+    rows
+        Number of rows of a part, roughly.
+    **options
+        As for `sources.table`.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, pyarrow, inferl
+    >>> from pyarrow import parquet
+    >>> rng = np.random.default_rng(0)
+    >>> episode = np.arange(20_000) // 7
+    >>> log = pyarrow.table({"episode": episode, "reward": rng.normal(size=20_000), "done": np.arange(20_000) % 7 == 6})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k in range(4):
+    ...         parquet.write_table(log[5000 * k : 5000 * (k + 1)], f"{folder}/{k}.parquet")
+    ...     plan = inferl.scale.plan(folder, rows=5000, discount=1)
+    ...     run = plan.evaluate(executor=2)
+    >>> len(plan.parts), plan.cut.crossing
+    (4, 3)
+    >>> print(run.interval())
+    0.03 [-0.06, 0.13] 95% pointwise, 19,999 transitions
+    """
+    as_count("rows", rows, 1)
+    source = log if isinstance(log, Table) else table(log, **options)
+    cut, parts = source.cut(rows)
+    return Plan(source, cut, tuple(parts), noted(source.source, options))
+
+
+def evaluate_part(blank: SavedRun, part: Table, whole_files: bool, readings: bool) -> SavedRun:
+    """Evaluate a part; take readings of the first, which is a prefix."""
+    run = Run.restored(deepcopy(blank), part.name, threads=1)  # threads may share it, and sums change in place
+    for chunk in part:
+        if readings:
+            run.take(chunk, part)
+        else:
+            run.fold(chunk, part)
+    if part.position["pairing"]["mixed"] and not whole_files:
+        raise SettingError(
+            f"{part.name}: rows of several episodes are mixed, which the rows at the borders of the parts did not "
+            "show, so an episode may be cut; bring the rows of each episode together (regroup), or use one process"
+        )
+    run.follow(part)
+    run.complete = True
+    return run.saved()
+
+
+def _place(extent: Extent) -> tuple[Any, ...]:
+    """Return what changes if the rows do: the file, when it was written, and which rows."""
+    file = extent.file
+    if file.system is None:
+        written: Any = os.stat(file.path).st_mtime_ns
+    else:
+        (info,) = file.system.get_file_info([file.path])
+        written = info.mtime_ns
+    return file.name, file.size, written, extent.begin, extent.end
+
+
+def _identity(value: Any) -> str:
+    """Return a text for a setting; code is known by its name alone."""
+    if value is None or value is ... or isinstance(value, str | list | tuple):
+        return repr(value)
+    if getattr(value, "digest", ""):
+        return str(value.digest)
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise SettingError(f"{type(value).__name__} cannot be sent to another process: {error}") from None
