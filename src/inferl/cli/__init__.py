@@ -16,6 +16,7 @@ from inferl.cli.compare import compare
 from inferl.cli.demo import demo
 from inferl.cli.evaluate import evaluate
 from inferl.cli.mean import mean
+from inferl.cli.merge import merge
 from inferl.cli.report import report
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
@@ -73,7 +74,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, mean, rollout, resume, update, compare, report):
+for _command in (demo, evaluate, mean, rollout, resume, update, merge, compare, report):
     app.command()(_command)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from inferl.cli.config import Config, write_config
-from inferl.cli.options import MOMENTARY, PolicyReply, Settings, SkipBad, expanded
+from inferl.cli.options import MOMENTARY, LogWorkers, PolicyReply, Settings, SkipBad, expanded
 
 __all__ = ["evaluate"]
 
@@ -110,6 +110,7 @@ def evaluate(
     ] = False,
     settings: Settings,
     skip_bad: SkipBad = 0,
+    team: LogWorkers,
     config: Config,
     reply: PolicyReply,
 ) -> None:
@@ -128,6 +129,8 @@ def evaluate(
 
     [bold]inferl evaluate log.csv --state s --n-states 50 --behaviour-probability p --policy new.csv[/bold]
 
+    [bold]inferl evaluate 'logs/*.parquet' --features hr,bp --workers all --checkpoint run/[/bold]
+
     [bold]inferl evaluate --config night.toml --discount 0.9[/bold]
 
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
@@ -138,6 +141,7 @@ def evaluate(
     from inferl.cli.answering import as_json
     from inferl.cli.building import absolute, make_table, stored, with_paths
     from inferl.cli.following import evaluate_source
+    from inferl.cli.parts import evaluate_in_parts
 
     options = stored(ctx.params, MOMENTARY)
     options["file"] = tuple(map(absolute, file))
@@ -147,4 +151,6 @@ def evaluate(
         found = make_table(options).plan()
         typer.echo(as_json(found.to_dict()) if reply.json_lines else str(found))
         return
+    if team.several:
+        return evaluate_in_parts(options, settings, team, reply)
     evaluate_source("evaluate", options, settings, reply)

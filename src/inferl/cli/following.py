@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from inferl.methods.schedule import uninterrupted
 from inferl.runs import POLICIES, Run
 from inferl.sources import Source
 
-__all__ = ["complete", "evaluate_source"]
+__all__ = ["BASELINES", "INTERRUPTED", "asked", "check_aim", "complete", "decision", "evaluate_source"]
 
 BASELINES = ("pdis", "wpdis", "monte-carlo")
 LOOK = Pace(seconds=0.5)  # between two looks at the interval on a terminal
@@ -46,10 +46,7 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     check_level(settings.level)
     check_writable(settings.checkpoint)
     Pace.parsed(settings.every)
-    special = ("checkpoint", "until_width", "until_lower", "kind", "start")
-    others = {name: getattr(settings, name) for name in special}
-    aim = aimed_at(settings.estimator, parsed_targets(settings.target), **others)
-    kind = asked_kind(settings.kind, settings.until_width, settings.until_lower)
+    check_aim(settings)
     baseline = settings.estimator in BASELINES
     check_reply(reply, 1 if baseline else None, page=not baseline)
     several = [str(options[name]) for name in POLICIES if "," in str(options.get(name, ""))]
@@ -62,12 +59,26 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
         method_named(settings.method).admit_vectors(source.dimension)
     chunks, n_policies = opened(source)
     check_reply(reply, n_policies)
+    run = asked(command, options, settings, source, n_policies)
+    complete(run, source, chunks, settings.checkpoint, reply)
+
+
+def check_aim(settings: Settings) -> tuple[Any, str | None]:
+    """Return what the value of which is asked, and the kind of the interval; refuse options that do not go together."""
+    special = ("checkpoint", "until_width", "until_lower", "kind", "start")
+    others = {name: getattr(settings, name) for name in special}
+    aim = aimed_at(settings.estimator, parsed_targets(settings.target), **others)
+    return aim, asked_kind(settings.kind, settings.until_width, settings.until_lower)
+
+
+def asked(command: str, options: dict[str, Any], settings: Settings, source: Source, n_policies: int) -> Run:
+    """Return a run without data that asks what the options ask of a source, of which the first rows are read."""
+    aim, kind = check_aim(settings)
     at_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
     by_starts = at_start and (settings.start is not None or getattr(source, "episodic", True))
     start = parsed_start(settings.start, source)
     evaluator = make_evaluator(options, source.dimension, n_policies, by_starts, start)
-    run = Run(evaluator, command, options, located(aim, source), settings.level, kind)
-    complete(run, source, chunks, settings.checkpoint, reply)
+    return Run(evaluator, command, options, located(aim, source), settings.level, kind)
 
 
 def complete(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint: Path | None, reply: Reply) -> None:
@@ -92,7 +103,7 @@ def _follow(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint:
 
     An interrupt waits until a chunk is taken, so that the run and its position belong together.
     """
-    stream, decided = iter(chunks), _decision(run)
+    stream, decided = iter(chunks), decision(run.options)
     pace = Pace.parsed(run.options["every"])
     with _display(run, reply, pace) as show:
         tasks = [show]
@@ -123,7 +134,7 @@ def _follow(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint:
                             show.do(run.evaluator.n)
                         else:
                             show.do_if_due(run.evaluator.n)
-                        stop = decided()
+                        stop = decided(run)
                         if stop:
                             break
                     else:
@@ -139,12 +150,12 @@ def _finish(run: Run, source: Source, checkpoint: Path | None) -> None:
         run.save(checkpoint)
 
 
-def _decision(run: Run) -> Callable[[], bool]:
+def decision(options: Mapping[str, Any]) -> Callable[[Run], bool]:
     """Return a function that says whether the run may stop; it looks when the data have grown by a little."""
-    width, lower = run.options.get("until_width"), run.options.get("until_lower")
+    width, lower = options.get("until_width"), options.get("until_lower")
     due = 0.0
 
-    def decided() -> bool:
+    def decided(run: Run) -> bool:
         nonlocal due
         if (width is None and lower is None) or run.evaluator.n < due:
             return False

@@ -15,15 +15,17 @@ from inferl.methods.registry import names
 
 __all__ = [
     *("MOMENTARY", "Checkpoint", "Every", "Form", "Level", "PolicyReply", "Reply", "Settings", "SkipBad"),
+    *("LogWorkers", "Workers"),
     "expanded",
 ]
 
-_METHOD, _QUESTION, _ANSWER, _GATES, _RUN = (
+_METHOD, _QUESTION, _ANSWER, _GATES, _RUN, _WORKERS = (
     "Method",
     "Question",
     "Answer",
     "Gates: exit with 1 unless this holds, and no check failed",
     "Running",
+    "Several processes or machines",
 )
 
 Discount = Annotated[float, typer.Option(help="gamma, in (0, 1].", rich_help_panel=_QUESTION)]
@@ -196,9 +198,57 @@ class Settings:
     every: Every = "10s"
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work, where one process is not enough."""
+
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            help="Cut the work into parts, for so many processes, or all: one for each core. Their number does not "
+            "change the answer. --checkpoint is then a folder.",
+            metavar="N|all",
+            rich_help_panel=_WORKERS,
+        ),
+    ] = None
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Where: ray (the cluster of RAY_ADDRESS, or a new one on this machine) or ray://HOST:10001.",
+            metavar="WHERE",
+            rich_help_panel=_WORKERS,
+        ),
+    ] = None
+
+    @property
+    def several(self) -> bool:
+        """Whether the work is to be cut into parts."""
+        return self.workers is not None or self.on is not None
+
+
+@dataclass(frozen=True)
+class LogWorkers(Workers):
+    """The same for a log."""
+
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate one share of the parts, such as 17/64, into the folder --checkpoint: for batch jobs, whose "
+            "files inferl merge joins.",
+            metavar="I/N",
+            rich_help_panel=_WORKERS,
+        ),
+    ] = None
+
+    @property
+    def several(self) -> bool:
+        """Whether the work is to be cut into parts."""
+        return self.part is not None or self.workers is not None or self.on is not None
+
+
 # Options of one call, or stored in fields of the run: not stored among its options.
 MOMENTARY = (
-    *(f.name for f in fields(PolicyReply)),
+    *(f.name for f in (*fields(PolicyReply), *fields(LogWorkers))),
     *("checkpoint", "target", "level", "kind", "plan", "config", "write_config"),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,8 +28,9 @@ from inferl.sources.logs.inputs.extents import Extent
 from inferl.sources.logs.table import Table, table
 from inferl.storage.checkpoint import digest_of
 
-__all__ = ["Plan", "evaluate_part", "plan"]
+__all__ = ["PLACE", "ROWS", "Plan", "evaluate_part", "finished", "merged", "plan"]
 
+PLACE = ("part", "from", "to")  # what the run of a part says about itself
 GROWN = 1.02  # a prefix is looked at when the data have grown by this factor
 
 
@@ -53,6 +54,12 @@ class Plan:
     cut: Cut
     parts: tuple[Table, ...]
     options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, log: Table, options: Mapping[str, Any], rows: int) -> Plan:
+        """Cut a log."""
+        cut, parts = log.cut(rows)
+        return cls(log, cut, tuple(parts), options)
 
     def __repr__(self) -> str:
         return f"Plan({self.table.name}, {len(self.parts):,} parts, about {sum(self.cut.rows):,} rows)"
@@ -165,58 +172,79 @@ class Plan:
         If a part cannot be evaluated, those before it are still added, and kept in the folder.
         """
         folder = None if checkpoint is None else Folder.at(checkpoint)
-        keys, number = self.keys(blank), len(self.parts)
-        waiting = {i for i in range(number) if folder is None or not folder.has(i + 1, keys[i])}
-        prefix, held = Prefix(self.merged), dict[int, Any]()
-        if type(blank.evaluator.method).merge is Method.merge:
-            blank.evaluator.method.merge([])  # raises
+        keys, number, prefix, held = self.keys(blank), len(self.parts), Prefix(self.merged), dict[int, Any]()
 
         def ready() -> Iterator[Prefix]:
             """Add the parts that come next, as far as they are finished."""
             while prefix.number < number:
                 i = prefix.number
+                found = None if folder is None else folder.load(i + 1, keys[i])
                 if i in held:
-                    run = Run.restored(held.pop(i).result(), self.table.name)
-                elif folder is not None and (found := folder.load(i + 1, keys[i])) is not None:
-                    run = found
-                else:
+                    found = Run.restored(held.pop(i).result(), self.table.name)
+                if found is None:
                     return
-                prefix.add(run)
+                prefix.add(found)
                 yield prefix
 
         yield from ready()
         while prefix.number < number:
-            todo = sorted(waiting | {prefix.number})  # the file of a finished part may be damaged
-            team, close = as_executor(executor)
-            try:
-                tasks = [(self.saved(blank, i), self.parts[i], self.cut.whole_files, i == 0) for i in todo]
-                for task, future in completed(team, evaluate_part, tasks, lambda: len(held)):
-                    i = todo[task]
-                    if folder is not None and future.exception() is None:
-                        folder.keep(i + 1, keys[i], future.result())
-                    if folder is None or future.exception() is not None or i == prefix.number:
-                        held[i] = future
-                    yield from ready()
-            finally:
-                close()
-            waiting = set()
+            todo = [i for i in range(number) if folder is None or not folder.has(i + 1, keys[i])]
+            todo = sorted({prefix.number, *todo})  # the file of a finished part may be damaged
+            for i, future in self.compute(blank, todo, executor, folder, keys, lambda: len(held)):
+                if folder is None or future.exception() is not None or i == prefix.number:
+                    held[i] = future
+                yield from ready()
+
+    def compute(
+        self,
+        blank: Run,
+        todo: Sequence[int],
+        executor: Any,
+        folder: Folder | None,
+        keys: Sequence[str],
+        held: Callable[[], int] = lambda: 0,
+    ) -> Iterator[tuple[int, Any]]:
+        """Evaluate some parts; yield the index and the future of each when it is done, and kept in the folder."""
+        if type(blank.evaluator.method).merge is Method.merge:
+            blank.evaluator.method.merge([])  # says what can be merged
+        team, close = as_executor(executor)
+        try:
+            tasks = [(self.saved(blank, i), self.parts[i], self.cut.whole_files, i == 0) for i in todo]
+            for task, future in completed(team, evaluate_part, tasks, held):
+                i = todo[task]
+                if folder is not None and future.exception() is None:
+                    folder.keep(i + 1, keys[i], future.result())
+                yield i, future
+        finally:
+            close()
 
     def saved(self, blank: Run, i: int) -> SavedRun:
-        """Return the run of a part before it is evaluated."""
-        return replace(blank, provenance=blank.provenance | {"part": f"{i + 1} of {len(self.parts)}"}).saved()
+        """Return the run of a part before it is evaluated, which says which part it is."""
+        begins = [f"{part.source[0].name}, row {part.source[0].begin + 1}" for part in self.parts]
+        about = {"part": f"{i + 1} of {len(self.parts)}", "from": begins[i], "to": [*begins, "the end"][i + 1]}
+        return replace(blank, provenance=blank.provenance | about).saved()
 
     def merged(self, one: Run, other: Run) -> Run:
         """Merge the runs of parts that follow each other."""
-        return Run.merge([one, other], self.table.joined([one.position, other.position]))
+        return merged(self.table, one, other)
 
     def finished(self, prefix: Prefix) -> Run:
         """Return the run of a prefix."""
-        run = prefix.whole()
-        run.follow(self.table.joined([run.position]))
-        run.provenance = {k: v for k, v in run.provenance.items() if k != "part"} | {
-            "parts": f"{prefix.number} of {len(self.parts)}"
-        }
-        return run
+        return finished(self.table, prefix, len(self.parts))
+
+
+def merged(log: Table, one: Run, other: Run) -> Run:
+    """Merge the runs of parts of a log that follow each other."""
+    return Run.merge([one, other], log.joined([one.position, other.position]))
+
+
+def finished(log: Table, prefix: Prefix, parts: int) -> Run:
+    """Return the run of the first parts of a log, of so many."""
+    run = prefix.whole()
+    run.follow(log.joined([run.position]))
+    about = {name: text for name, text in run.provenance.items() if name not in PLACE}
+    run.provenance = about | {"parts": f"{prefix.number} of {parts}"}
+    return run
 
 
 def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
@@ -253,8 +281,7 @@ def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
     """
     as_count("rows", rows, 1)
     source = log if isinstance(log, Table) else table(log, **options)
-    cut, parts = source.cut(rows)
-    return Plan(source, cut, tuple(parts), noted(source.source, options))
+    return Plan.of(source, noted(source.source, options), rows)
 
 
 def evaluate_part(blank: SavedRun, part: Table, whole_files: bool, readings: bool) -> SavedRun:

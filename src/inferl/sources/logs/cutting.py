@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from inferl.sources.logs.inputs.parts import OpenPart, check_kinds
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.values import column_of, flags, labels
 
-__all__ = ["ROWS", "Cut", "cut_log"]
+__all__ = ["ROWS", "Cut", "cut_log", "is_cuttable"]
 
 ROWS = 1_000_000  # of a part; fewer cost more: each part is merged
 EDGE = 1000  # rows on each side of a border that are looked at
@@ -65,8 +65,13 @@ class Cut:
     crossing: int
 
 
+def is_cuttable(source: Any) -> bool:
+    """Return whether a log is in files."""
+    return files_of(source) is not None
+
+
 def cut_log(
-    source: object,
+    source: Any,
     rows: int,
     resolved: Callable[[str, list[str]], Columns],
     same_columns: Callable[[Columns], Callable[[str, list[str]], None]],
@@ -86,6 +91,10 @@ def cut_log(
         Whether labels are those of users, whose episodes end after a pause.
     """
     files = files_of(source)
+    if files is None:
+        raise SettingError(
+            f"{log_name(source)} is not in files, and only files are cut into parts; write it to Parquet"
+        )
     with open_log(source) as log:
         columns = resolved(log.name, log.columns)
         same, kinds = same_columns(columns), dict[str, tuple[str, str]]()

@@ -9,6 +9,7 @@ from typing import Any
 
 from inferl.errors import SettingError
 from inferl.sources.logs.columns import Columns, home_of, recognised
+from inferl.sources.logs.cutting import ROWS, cut_log, is_cuttable
 from inferl.sources.logs.inputs.opening import log_name, open_log, rereadable
 from inferl.sources.logs.inputs.parts import OpenPart, check_kinds
 from inferl.sources.logs.inputs.pieces import Piece
@@ -50,6 +51,8 @@ class Plan:
         the last and the first 1000 rows; None: not known without reading all.
     notes
         What a log without certain columns means for the answer.
+    parts
+        Rows of each part into which `inferl.scale` would cut the log; empty if it cannot be cut.
     problems
         Why the log cannot be evaluated like this; empty if it can.
 
@@ -74,6 +77,7 @@ class Plan:
     unused: tuple[str, ...]
     borders: tuple[int | None, ...]
     notes: tuple[str, ...]
+    parts: tuple[int, ...]
     problems: tuple[str, ...]
 
     @property
@@ -94,6 +98,8 @@ class Plan:
             lines.append(("not used", ", ".join(self.unused)))
         if self.borders:
             lines.append(("borders", self._borders()))
+        if len(self.parts) > 1:
+            lines.append(("parts", f"{len(self.parts):,}, of {min(self.parts):,} to {max(self.parts):,} rows"))
         lines += [("note", note) for note in self.notes]
         lines += [("problem", problem) for problem in self.problems]
         width = max(len(name) for name, _ in lines)
@@ -158,6 +164,7 @@ def make_plan(
     wanted: Mapping[str, object],
     resolved: Callable[[str, list[str]], Columns],
     same_columns: Callable[[Columns], Callable[[str, list[str]], None]],
+    sessions: bool,
 ) -> Plan:
     """Look at the beginning and the end of each file of a log.
 
@@ -171,6 +178,8 @@ def make_plan(
         From the name of a part and its columns, what each is for. It raises a `SettingError` if something is missing.
     same_columns
         Returns a function that refuses a part whose columns would be read otherwise.
+    sessions
+        Whether labels are those of users, whose episodes end after a pause.
     """
     if not rereadable(source):
         raise SettingError(f"a plan would use up {log_name(source)}, which can be read only once; leave the plan out")
@@ -202,8 +211,13 @@ def make_plan(
             files.append(PlannedFile(part.name, part.part.format, rows, exact, part.size))
             before = after
     unused = tuple(name for name in log.columns if name not in columns.to_read(log.columns))
-    roles, notes = _roles(columns), tuple(_notes(columns))
-    return Plan(log.name, tuple(files), roles, unused, tuple(borders), notes, tuple(problems))
+    roles, notes, parts = _roles(columns), _notes(columns), tuple[int, ...]()
+    if not problems and is_cuttable(source) and (len(files) > 1 or files[0].format == "Parquet"):
+        try:
+            parts = cut_log(source, ROWS, resolved, same_columns, sessions).rows
+        except SettingError as error:
+            notes.append(str(error))
+    return Plan(log.name, tuple(files), roles, unused, tuple(borders), tuple(notes), parts, tuple(problems))
 
 
 def _recognised(wanted: Mapping[str, object], available: list[str]) -> Columns:

@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from inferl.data.invariants import COUNT, bounds, demand
-from inferl.errors import CheckpointMismatchError, DataError
+from inferl.errors import CheckpointMismatchError, DataError, SettingError
+from inferl.sources.base import as_plain
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.episodes.endings import NO_ROWS, Endings, RowCount
 from inferl.sources.logs.episodes.pairing import Pairing
@@ -20,6 +21,7 @@ from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.policies.propensities import Propensities
 from inferl.sources.logs.policies.targets import TargetPolicy
 from inferl.sources.starts import Starts
+from inferl.storage.checkpoint import digest_of
 
 __all__ = ["KEPT", "Progress"]
 
@@ -61,6 +63,11 @@ class Progress:
     def joined(cls, parts: Sequence[Progress], log: str) -> Progress:
         """Return the progress of one reader of all parts; refuse parts that share an episode."""
         first = parts[0]
+        if len({digest_of((as_plain(part.learned), as_plain(part.propensities))) for part in parts}) > 1:
+            raise SettingError(
+                f"{log}: the features of these parts were learned from different data, such as the levels of a "
+                "category; cut the log by a plan, or name the levels: C(ward, levels=[...])"
+            )
         labels = [part.labels for part in parts if part.labels is not None]
         return cls(
             Pairing.joined([part.pairing for part in parts]),

@@ -369,7 +369,8 @@ class Table:
 
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""
-        return make_plan(self.source, self.wanted, lambda *part: self._read_as(*part)[0], self._same_columns)
+        read_as = lambda *part: self._read_as(*part)[0]  # noqa: E731
+        return make_plan(self.source, self.wanted, read_as, self._same_columns, self.sessions)
 
     def cut(self, rows: int) -> tuple[Cut, list[Table]]:
         """Cut the log into parts of about so many rows, and return them as tables: of the episodes that begin in each.

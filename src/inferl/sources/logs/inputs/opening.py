@@ -128,15 +128,11 @@ def _parts(source: Any, name: str = "") -> Iterator[Openable]:
         )
 
 
-def files_of(source: Any) -> list[File]:
-    """Return the files of a log; refuse what is no file, such as a data frame."""
+def files_of(source: Any) -> list[File] | None:
+    """Return the files of a log; None if some of it is no file, such as a data frame."""
     found = list(_each_once(_parts(source))) if rereadable(source) else []
     files = [part for part in found if isinstance(part, File)]
-    if not files or len(files) < len(found):
-        raise SettingError(
-            f"{log_name(source)} is not in files, and only files are cut into parts; write it to Parquet"
-        )
-    return files
+    return files if files and len(files) == len(found) else None
 
 
 @dataclass(frozen=True)
