@@ -228,7 +228,10 @@ class Ray:
     def __post_init__(self) -> None:
         library = _import_ray()
         if not library.is_initialized():
-            library.init(address=self.address, log_to_driver=False, include_dashboard=None)
+            try:
+                library.init(address=self.address, log_to_driver=False)
+            except (ConnectionError, ValueError) as error:
+                raise SettingError(f"there is no Ray at {self.address or 'hand'}: {error}") from None
 
     @property
     def workers(self) -> int:
