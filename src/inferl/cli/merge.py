@@ -88,8 +88,8 @@ def _in_order(files: Sequence[Path], heads: Sequence[dict[str, str]]) -> tuple[l
 def _merged(runs: Iterator[Run], parts: int) -> Run:
     """Merge runs one by one, in a tree that depends on their number alone."""
     from inferl.runs import Run
-    from inferl.scale.plans import finished, merged
     from inferl.scale.prefix import Prefix
+    from inferl.scale.work import finished, merged
     from inferl.sources.logs.inputs.files import is_uri
 
     first = next(runs)

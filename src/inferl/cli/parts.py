@@ -14,7 +14,6 @@ from inferl.cli.options import LogWorkers, Reply, Settings, Workers
 from inferl.errors import InferlError, SettingError
 from inferl.evaluation.watching import progress_bar
 from inferl.interval import brief, check_level
-from inferl.runs import Run
 
 __all__ = ["evaluate_in_parts", "executor_of"]
 
@@ -38,28 +37,29 @@ def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWork
     source, n_policies = plan.first
     check_reply(reply, n_policies)
     blank = asked("evaluate", options, settings, source, n_policies)
+    work = plan.work(blank)
     if share is not None:
         assert folder is not None
-        return _evaluate_share(plan, blank, executor, folder, share, reply)
+        return _evaluate_share(work, executor, folder, share, reply)
     run, stops = None, decision(options)
     name = "run" if settings.checkpoint is None else settings.checkpoint.name
     try:
         with progress_bar(name, False if reply.quiet or reply.json_lines else None) as show:
             shown = 0
-            for prefix in plan.follow(blank, executor, settings.checkpoint):
+            for prefix in work.follow(executor, settings.checkpoint):
                 if not prefix.n:
                     continue
                 if show is not None:
                     lines = "; ".join(brief(i.estimate, i.lower, i.upper) for i in prefix.whole().interval())
-                    show(f"{name}: {lines}", prefix.number, len(plan.parts))
+                    show(f"{name}: {lines}", prefix.number, len(work.parts))
                 if len(prefix.readings) > shown and reply.json_lines and not reply.quiet:
-                    typer.echo(as_json(Answer.of(plan.finished(prefix)).content(final=False)))
+                    typer.echo(as_json(Answer.of(work.finished(prefix)).content(final=False)))
                 shown = len(prefix.readings)
                 if settings.until_width is not None or settings.until_lower is not None:
-                    run = plan.finished(prefix)
+                    run = work.finished(prefix)
                     if stops(run):
                         break
-        run = plan.finished(prefix)
+        run = work.finished(prefix)
     except KeyboardInterrupt:
         kept = "" if folder is None else f"; finished parts are in {folder.path}: the same command continues"
         typer.echo(f"inferl: interrupted{kept}", err=True)
@@ -104,13 +104,12 @@ def _share(text: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def _evaluate_share(plan: Any, blank: Run, executor: Any, folder: Any, share: tuple[int, int], reply: Reply) -> None:
+def _evaluate_share(work: Any, executor: Any, folder: Any, share: tuple[int, int], reply: Reply) -> None:
     """Evaluate the parts of one batch job, as far as they are not in the folder yet."""
-    number, (job, jobs) = len(plan.parts), share
+    number, (job, jobs) = len(work.parts), share
     mine = range(number * (job - 1) // jobs, number * job // jobs)
-    keys = plan.keys(blank)
-    todo = [i for i in mine if folder.load(i + 1, keys[i]) is None]
-    errors = {i: future.exception() for i, future in plan.compute(blank, todo, executor, folder, keys)}
+    todo = [i for i in mine if folder.load(i + 1, work.keys[i]) is None]
+    errors = {i: future.exception() for i, future in work.compute(todo, executor, folder)}
     for i in todo:
         if errors[i] is not None:
             raise errors[i]

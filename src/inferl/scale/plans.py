@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from inferl.algorithms import TD, Algorithm, DoublyRobust
@@ -20,17 +21,14 @@ from inferl.evaluator import Evaluator
 from inferl.interval import check_level
 from inferl.methods.base import Method
 from inferl.runs import Run, SavedRun
-from inferl.scale.executors import as_executor, completed
-from inferl.scale.folder import Folder
-from inferl.scale.prefix import Prefix
+from inferl.scale.work import Work
 from inferl.sources.logs.cutting import ROWS, Cut
 from inferl.sources.logs.inputs.extents import Extent
 from inferl.sources.logs.table import Table, table
 from inferl.storage.checkpoint import digest_of
 
-__all__ = ["PLACE", "ROWS", "Plan", "evaluate_part", "finished", "merged", "plan"]
+__all__ = ["ROWS", "Plan", "evaluate_part", "identity", "plan", "question"]
 
-PLACE = ("part", "from", "to")  # what the run of a part says about itself
 GROWN = 1.02  # a prefix is looked at when the data have grown by this factor
 
 
@@ -96,13 +94,13 @@ class Plan:
         progress
             Whether to show the interval so far and the time left. Default: on a terminal and in a notebook.
         """
-        blank = self.blank(algorithm, method, target, level, kind)
+        work = self.work(self.blank(algorithm, method, target, level, kind))
         with watched(self.table.name, progress) as show:
-            for prefix in self.follow(blank, executor, checkpoint):
+            for prefix in work.follow(executor, checkpoint):
                 if show is not None and prefix.n:
                     done = f"{prefix.number:,} of {len(self.parts):,} parts"
                     show(prefix.whole().interval(), done, prefix.number, len(self.parts))
-        return self.finished(prefix)
+        return work.finished(prefix)
 
     def watch(
         self,
@@ -119,11 +117,11 @@ class Plan:
         Its anytime interval is valid at each look, so you may stop when it suffices. A prefix, because which parts are
         done at a certain time may depend on the data. Arguments as for `evaluate`.
         """
-        seen = 0.0
-        for prefix in self.follow(self.blank(algorithm, method, target, level, "anytime"), executor, checkpoint):
+        work, seen = self.work(self.blank(algorithm, method, target, level, "anytime")), 0.0
+        for prefix in work.follow(executor, checkpoint):
             if prefix.n and (prefix.n >= GROWN * seen or prefix.number == len(self.parts)):
                 seen = prefix.n
-                yield self.finished(prefix)
+                yield work.finished(prefix)
 
     def blank(self, algorithm: Algorithm | None, method: Method | None, target: Any, level: float, kind: Any) -> Run:
         """Return a run without data that asks a question."""
@@ -146,18 +144,16 @@ class Plan:
 
     def keys(self, blank: Run) -> list[str]:
         """Return a digest for each part, of all that its result depends on."""
-        version = {"inferl": blank.provenance["inferl"]}
-        asked = replace(blank, provenance=version, options={}).saved()
         one = self.parts[0]
         settings = {
-            "asked": asked,
+            "asked": question(blank),
             "table": repr(
                 (
                     *(sorted(one.wanted.items()), one.fit_behaviour, one.state, one.n_states, one.discount, one.clip),
                     *(one.episodes_end, one.idle_timeout, one.gaps, one.ends),
                 )
             ),
-            "code": (_identity(one.features), *((name, _identity(own)) for name, own in one.policies.items())),
+            "code": (identity(one.features), *((name, identity(own)) for name, own in one.policies.items())),
             "begin": one.position,
         }
         shared = digest_of(settings)
@@ -166,85 +162,12 @@ class Plan:
             for part in self.parts
         ]
 
-    def follow(self, blank: Run, executor: Any, checkpoint: str | os.PathLike[str] | None) -> Iterator[Prefix]:
-        """Evaluate the parts, and yield the growing prefix after each of them.
-
-        If a part cannot be evaluated, those before it are still added, and kept in the folder.
-        """
-        folder = None if checkpoint is None else Folder.at(checkpoint)
-        keys, number, prefix, held = self.keys(blank), len(self.parts), Prefix(self.merged), dict[int, Any]()
-
-        def ready() -> Iterator[Prefix]:
-            """Add the parts that come next, as far as they are finished."""
-            while prefix.number < number:
-                i = prefix.number
-                found = None if folder is None else folder.load(i + 1, keys[i])
-                if i in held:
-                    found = Run.restored(held.pop(i).result(), self.table.name)
-                if found is None:
-                    return
-                prefix.add(found)
-                yield prefix
-
-        yield from ready()
-        while prefix.number < number:
-            todo = [i for i in range(number) if folder is None or not folder.has(i + 1, keys[i])]
-            todo = sorted({prefix.number, *todo})  # the file of a finished part may be damaged
-            for i, future in self.compute(blank, todo, executor, folder, keys, lambda: len(held)):
-                if folder is None or future.exception() is not None or i == prefix.number:
-                    held[i] = future
-                yield from ready()
-
-    def compute(
-        self,
-        blank: Run,
-        todo: Sequence[int],
-        executor: Any,
-        folder: Folder | None,
-        keys: Sequence[str],
-        held: Callable[[], int] = lambda: 0,
-    ) -> Iterator[tuple[int, Any]]:
-        """Evaluate some parts; yield the index and the future of each when it is done, and kept in the folder."""
-        if type(blank.evaluator.method).merge is Method.merge:
-            blank.evaluator.method.merge([])  # says what can be merged
-        team, close = as_executor(executor)
-        try:
-            tasks = [(self.saved(blank, i), self.parts[i], self.cut.whole_files, i == 0) for i in todo]
-            for task, future in completed(team, evaluate_part, tasks, held):
-                i = todo[task]
-                if folder is not None and future.exception() is None:
-                    folder.keep(i + 1, keys[i], future.result())
-                yield i, future
-        finally:
-            close()
-
-    def saved(self, blank: Run, i: int) -> SavedRun:
-        """Return the run of a part before it is evaluated, which says which part it is."""
+    def work(self, blank: Run) -> Work:
+        """Return the parts with a question about them."""
+        parts = [(part, self.cut.whole_files, i == 0) for i, part in enumerate(self.parts)]
         begins = [f"{part.source[0].name}, row {part.source[0].begin + 1}" for part in self.parts]
-        about = {"part": f"{i + 1} of {len(self.parts)}", "from": begins[i], "to": [*begins, "the end"][i + 1]}
-        return replace(blank, provenance=blank.provenance | about).saved()
-
-    def merged(self, one: Run, other: Run) -> Run:
-        """Merge the runs of parts that follow each other."""
-        return merged(self.table, one, other)
-
-    def finished(self, prefix: Prefix) -> Run:
-        """Return the run of a prefix."""
-        return finished(self.table, prefix, len(self.parts))
-
-
-def merged(log: Table, one: Run, other: Run) -> Run:
-    """Merge the runs of parts of a log that follow each other."""
-    return Run.merge([one, other], log.joined([one.position, other.position]))
-
-
-def finished(log: Table, prefix: Prefix, parts: int) -> Run:
-    """Return the run of the first parts of a log, of so many."""
-    run = prefix.whole()
-    run.follow(log.joined([run.position]))
-    about = {name: text for name, text in run.provenance.items() if name not in PLACE}
-    run.provenance = about | {"parts": f"{prefix.number} of {parts}"}
-    return run
+        places = [{"from": one, "to": other} for one, other in pairwise([*begins, "the end"])]
+        return Work(blank, evaluate_part, parts, places, self.keys(blank), self.table)
 
 
 def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
@@ -302,6 +225,11 @@ def evaluate_part(blank: SavedRun, part: Table, whole_files: bool, readings: boo
     return run.saved()
 
 
+def question(blank: Run) -> SavedRun:
+    """Return what a run without data asks, and by which version, without what does not matter for the answer."""
+    return replace(blank, provenance={"inferl": blank.provenance["inferl"]}, options={}).saved()
+
+
 def _place(extent: Extent) -> tuple[Any, ...]:
     """Return what changes if the rows do: the file, when it was written, and which rows."""
     file = extent.file
@@ -313,7 +241,7 @@ def _place(extent: Extent) -> tuple[Any, ...]:
     return file.name, file.size, written, extent.begin, extent.end
 
 
-def _identity(value: Any) -> str:
+def identity(value: Any) -> str:
     """Return a text for a setting; code is known by its name alone."""
     if value is None or value is ... or isinstance(value, str | list | tuple):
         return repr(value)
