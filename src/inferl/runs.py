@@ -91,6 +91,16 @@ class Returns:
         """Returns of the episodes that have ended, in order."""
         return np.array(self.of_ended)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Returns | None]) -> Returns | None:
+        """Return the returns of parts in their order; None where one has none, or ends within an episode."""
+        whole = cls()
+        for part in parts:
+            if part is None or (part.open, part.weight) != (0.0, 1.0):
+                return None
+            whole.of_ended.extend(part.of_ended)
+        return whole
+
     def add(self, chunk: Transitions) -> None:
         """Add the next steps."""
         for reward, discount, last in zip(
@@ -393,7 +403,7 @@ class Run:
             facts=_shared([run.facts for run in runs]),
             complete=True,
             provenance={"begun": begun} | _shared([run.provenance for run in runs]),
-            returns=None,
+            returns=Returns.joined([run.returns for run in runs]),
             before=None,
         )
         if source is not None:

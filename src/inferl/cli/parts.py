@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import typer
@@ -15,13 +16,13 @@ from inferl.errors import InferlError, SettingError
 from inferl.evaluation.watching import progress_bar
 from inferl.interval import brief, check_level
 
-__all__ = ["evaluate_in_parts", "executor_of"]
+__all__ = ["evaluate_in_parts", "executor_of", "rollout_in_parts"]
 
 
 def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWorkers, reply: Reply) -> None:
     """Evaluate the parts of a log, and print the answer; or, with ``--part``, evaluate some of them."""
     from inferl.scale import plans
-    from inferl.scale.folder import ALL, Folder
+    from inferl.scale.folder import Folder
 
     check_level(settings.level)
     check_aim(settings)
@@ -41,8 +42,40 @@ def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWork
     if share is not None:
         assert folder is not None
         return _evaluate_share(work, executor, folder, share, reply)
-    run, stops = None, decision(options)
+    _answer(work, executor, settings, folder, reply)
+
+
+def rollout_in_parts(options: dict[str, Any], settings: Settings, team: Workers, reply: Reply) -> None:
+    """Play the episodes of a rollout by several workers, and print the answer."""
+    from inferl.cli.building import make_rollout
+    from inferl.evaluation.policy import MOST, USUAL
+    from inferl.scale.folder import Folder
+    from inferl.scale.rollouts import Simulation
+
+    check_level(settings.level)
+    check_aim(settings)
+    check_reply(reply, 1)
+    if settings.estimator in BASELINES:
+        raise SettingError(f"--estimator {settings.estimator} is computed by one process; leave --workers and --on out")
+    folder = None if settings.checkpoint is None else Folder.at(settings.checkpoint)
+    executor = executor_of(team)
+    stops = settings.until_width is not None or settings.until_lower is not None
+    most = options.get("episodes", MOST if stops else USUAL)
+    simulation = Simulation.of(partial(make_rollout, options), most)
+    try:
+        work = simulation.work(asked("rollout", options, settings, simulation.source, 1))
+        _answer(work, executor, settings, folder, reply)
+    finally:
+        simulation.source.close()
+
+
+def _answer(work: Any, executor: Any, settings: Settings, folder: Any, reply: Reply) -> None:
+    """Do the work, show the interval meanwhile, save the run, and answer."""
+    from inferl.scale.folder import ALL
+
+    stops = decision({"until_width": settings.until_width, "until_lower": settings.until_lower})
     name = "run" if settings.checkpoint is None else settings.checkpoint.name
+    prefix = None
     try:
         with progress_bar(name, False if reply.quiet or reply.json_lines else None) as show:
             shown = 0
@@ -62,6 +95,9 @@ def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWork
         run = work.finished(prefix)
     except KeyboardInterrupt:
         kept = "" if folder is None else f"; finished parts are in {folder.path}: the same command continues"
+        if prefix is not None and prefix.n:
+            so_far = Answer.of(work.finished(prefix), name)
+            typer.echo(as_json(so_far.content(final=False)) if reply.json_lines else so_far.brief)
         typer.echo(f"inferl: interrupted{kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except InferlError as error:

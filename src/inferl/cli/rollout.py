@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from inferl.cli.config import Config, write_config
-from inferl.cli.options import MOMENTARY, Discount, Reply, Settings, expanded
+from inferl.cli.options import MOMENTARY, Discount, Reply, Settings, Workers, expanded
 
 __all__ = ["rollout"]
 
@@ -57,6 +57,7 @@ def rollout(
         typer.Option(min=1, help="Copies of the environment, played side by side.", rich_help_panel=_PANEL),
     ] = 8,
     settings: Played,
+    team: Workers,
     config: Config,
     reply: Reply,
 ) -> None:
@@ -71,11 +72,17 @@ def rollout(
     [bold]inferl rollout CartPole-v1 --policy my_model:model --until-width 5[/bold]
 
     [bold]inferl rollout CartPole-v1 --features auto --discount 0.99[/bold]
+
+    [bold]inferl rollout CartPole-v1 --policy my_model:model --until-width 5 --workers 16[/bold]
     """
     if config.write_config is not None:
         return write_config(ctx, config.write_config)
 
     from inferl.cli.building import stored
     from inferl.cli.following import evaluate_source
+    from inferl.cli.parts import rollout_in_parts
 
-    evaluate_source("rollout", stored(ctx.params, MOMENTARY), settings, reply)
+    options = stored(ctx.params, MOMENTARY)
+    if team.several:
+        return rollout_in_parts(options, settings, team, reply)
+    evaluate_source("rollout", options, settings, reply)

@@ -7,5 +7,6 @@ killed changes the answer.
 
 from inferl.scale.executors import Executor, Processes, Ray, ray
 from inferl.scale.plans import Plan, plan
+from inferl.scale.rollouts import simulate
 
-__all__ = ["Executor", "Plan", "Processes", "Ray", "plan", "ray"]
+__all__ = ["Executor", "Plan", "Processes", "Ray", "plan", "ray", "simulate"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,20 @@ class _Taken:
         bounds(self, {"steps": COUNT, "episodes": (0, self.steps), "within": (0, self.steps - self.episodes)})
         bounds(self, {"path": (-1, 2**32 - 1)})
         demand(self.starts.number <= self.steps, f"{self.starts.number} episodes began in {self.steps} steps")
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Taken]) -> _Taken:
+        """Return what was handed out by several rollouts, of whole episodes."""
+        paths = {part.path for part in parts if part.episodes}
+        return cls(
+            sum(part.steps for part in parts),
+            sum(part.episodes for part in parts),
+            0,
+            Starts.joined([part.starts for part in parts]),
+            parts[-1].path,
+            all(part.alike for part in parts) and len(paths) == 1,
+            parts[0].features,
+        )
 
     def add(self, steps: list[Step], starts: Starts) -> None:
         """Add steps, given the starts after them."""
@@ -117,6 +131,7 @@ class Rollout:
     _copies: Copies = field(repr=False)
     _waiting: deque[Step] = field(init=False, repr=False, default_factory=deque)  # played, and not yet handed out
     _taken: _Taken = field(init=False, repr=False, default_factory=_Taken)
+    _before: list[int] = field(init=False, repr=False, default_factory=list)  # episodes that others play: at most one
 
     def take(self, episodes: int | None = None, steps: int | None = None) -> Iterator[Transitions]:
         """Play on, and yield the transitions in chunks.
@@ -198,6 +213,27 @@ class Rollout:
         for f in fields(_Taken):
             setattr(self._taken, f.name, getattr(at, f.name))
         return self
+
+    def after(self, episodes: int, features: dict[str, Any] | None = None) -> Rollout:
+        """Begin with a later episode, and return this rollout, which must be a new one: others play those before it.
+
+        `features` are those of the position of another one, if they have been fitted.
+        """
+        if not isinstance(self._play, EpisodePlay):
+            raise SettingError("a vector environment goes on from episode to episode; give one environment, or its id")
+        self._restore(_Taken(steps=1, features=features))
+        self._play.skip(episodes)
+        self._before[:] = [episodes]
+        return self
+
+    def joined(self, positions: Sequence[Any]) -> Rollout:
+        """Return the rollout as if it had played all episodes of several, which are at these positions."""
+        at = _Taken.joined([from_plain(_Taken, position) for position in positions])
+        whole = replace(self)
+        whole._restore(at)
+        for f in fields(_Taken):
+            setattr(whole._taken, f.name, getattr(at, f.name))
+        return whole
 
     def checks(self) -> tuple[Check, ...]:
         """Return a check if all episodes were the same, step for step: then nothing seems to be random."""
@@ -283,7 +319,7 @@ class Rollout:
         if remaining > 0:
             self._fit()
         # Episodes come in order, so no later one will be needed.
-        limit = int(self._taken.episodes + remaining) if unit == "episodes" else None
+        limit = int(sum(self._before) + self._taken.episodes + remaining) if unit == "episodes" else None
         while remaining > 0:
             taken: list[Step] = []
             while remaining > 0 and len(taken) < self.chunk:
