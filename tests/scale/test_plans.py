@@ -310,7 +310,7 @@ def in_time(rows: int, n_open: int) -> pa.Table:
 @pytest.mark.parametrize("files", [1, 4])
 def test_scattered_episodes_are_refused(n_open: int, files: int, tmp_path: Path) -> None:
     log = write(tmp_path, in_time(6000, n_open), files=files)
-    roles = {"features": "x", "episode": "e", "order": "t", "discount": 0.9, "episodes_end": True}
+    roles: dict[str, Any] = {"features": "x", "episode": "e", "order": "t", "discount": 0.9, "episodes_end": True}
     if files == 1 and n_open == 20:  # seen at the borders: whole files are parts
         assert len(plan(log, rows=1000, **roles).parts) == 1
         return
@@ -318,12 +318,43 @@ def test_scattered_episodes_are_refused(n_open: int, files: int, tmp_path: Path)
         plan(log, rows=1000, **roles).evaluate(executor=Inline())
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_regrouping(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferl.sources.logs.regrouping.BUCKET", 1000)
+    roles: dict[str, Any] = {"features": "x", "episode": "e", "order": "t", "discount": 0.9, "episodes_end": True}
+    whole = in_time(6000, 150)
+    whole = whole.set_column(3, "reward", pa.array(np.random.default_rng(0).normal(size=6000)))
+    (tmp_path / "log").mkdir()
+    for k in range(4):
+        path = tmp_path / "log" / f"{k}{suffix}"
+        piece = whole.slice(1500 * k, 1500)
+        (parquet.write_table if suffix == ".parquet" else arrow_csv.write_csv)(piece, path)
+    planned = plan(tmp_path / "log", rows=1000, regroup=tmp_path / "together", **roles)
+    assert len(planned.parts) >= 4
+    assert planned.cut.crossing == 0
+    together = parquet.read_table(tmp_path / "together").to_pandas().astype(float)
+    wanted = whole.to_pandas()
+    assert together.sort_values(["e", "t"]).to_numpy().tolist() == wanted.sort_values(["e", "t"]).to_numpy().tolist()
+    for _, own in together.groupby((together.e != together.e.shift()).cumsum()):
+        assert own.t.tolist() == list(range(10))
+    run, one = planned.evaluate(executor=Inline()), single(tmp_path / "log", **roles)
+    assert run.evaluator.n == one.evaluator.n == 6000
+    assert np.isclose(run.interval().estimate, one.interval().estimate, rtol=1e-9)
+    assert np.isclose(run.interval().width, one.interval().width, rtol=0.02)
+    written = (tmp_path / "together" / "part-00000.parquet").stat().st_mtime_ns
+    plan(tmp_path / "log", regroup=tmp_path / "together", **roles)
+    assert (tmp_path / "together" / "part-00000.parquet").stat().st_mtime_ns == written
+    os.utime(tmp_path / "log" / f"0{suffix}")
+    with pytest.raises(SettingError, match="holds something else"):
+        plan(tmp_path / "log", regroup=tmp_path / "together", **roles)
+
+
 def test_mixed_episodes_in_files_of_their_own(tmp_path: Path) -> None:
     whole = in_time(1000, 20)
     for k in range(4):
         own = whole.set_column(0, "e", pa.array(whole["e"].to_numpy() + 10_000 * k))
         parquet.write_table(own, tmp_path / f"{k}.parquet", row_group_size=300)
-    roles = {"features": "x", "episode": "e", "order": "t", "discount": 0.9, "episodes_end": True}
+    roles: dict[str, Any] = {"features": "x", "episode": "e", "order": "t", "discount": 0.9, "episodes_end": True}
     planned = plan(tmp_path, rows=500, **roles)
     assert planned.cut.whole_files
     assert len(planned.parts) == 4

@@ -147,6 +147,9 @@ def evaluate(
     options["file"] = tuple(map(absolute, file))
     if policy is not None:
         options["policy"] = with_paths(policy)
+    if team.regroup is not None:
+        make_table(options).regrouped(team.regroup)
+        options["file"] = (absolute(str(team.regroup)),)
     if plan:
         found = make_table(options).plan()
         typer.echo(as_json(found.to_dict()) if reply.json_lines else str(found))

@@ -240,6 +240,16 @@ class LogWorkers(Workers):
         ),
     ] = None
 
+    regroup: Annotated[
+        Path | None,
+        typer.Option(
+            help="If the rows of an episode are scattered over the log: bring them together first, in files in this "
+            "new folder, which takes its place.",
+            metavar="FOLDER",
+            rich_help_panel=_WORKERS,
+        ),
+    ] = None
+
     @property
     def several(self) -> bool:
         """Whether the work is to be cut into parts."""

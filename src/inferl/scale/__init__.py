@@ -8,5 +8,6 @@ killed changes the answer.
 from inferl.scale.executors import Executor, Processes, Ray, ray
 from inferl.scale.plans import Plan, plan
 from inferl.scale.rollouts import simulate
+from inferl.scale.studies import study
 
-__all__ = ["Executor", "Plan", "Processes", "Ray", "plan", "ray", "simulate"]
+__all__ = ["Executor", "Plan", "Processes", "Ray", "plan", "ray", "simulate", "study"]

@@ -24,6 +24,7 @@ from inferl.runs import Run, SavedRun
 from inferl.scale.work import Work
 from inferl.sources.logs.cutting import ROWS, Cut
 from inferl.sources.logs.inputs.extents import Extent
+from inferl.sources.logs.regrouping import written
 from inferl.sources.logs.table import Table, table
 from inferl.storage.checkpoint import digest_of
 
@@ -170,7 +171,7 @@ class Plan:
         return Work(blank, evaluate_part, parts, places, self.keys(blank), self.table)
 
 
-def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
+def plan(log: Any, *, rows: int = ROWS, regroup: str | os.PathLike[str] | None = None, **options: Any) -> Plan:
     """Cut a log into parts, by its files and row groups alone: the same parts for any number of workers.
 
     A part owns the episodes that begin in it. Only a few rows at each border are read, unless categories or a behaviour
@@ -182,6 +183,9 @@ def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
         Files, as for `sources.table`: Parquet files are cut between row groups, others are not cut.
     rows
         Number of rows of a part, roughly.
+    regroup
+        A new folder, if the rows of an episode are scattered over the log: they are first brought together, in Parquet
+        files in this folder, in memory of fixed size.
     **options
         As for `sources.table`.
 
@@ -204,6 +208,8 @@ def plan(log: Any, *, rows: int = ROWS, **options: Any) -> Plan:
     """
     as_count("rows", rows, 1)
     source = log if isinstance(log, Table) else table(log, **options)
+    if regroup is not None:
+        source = source.regrouped(regroup)
     return Plan.of(source, noted(source.source, options), rows)
 
 
@@ -232,13 +238,7 @@ def question(blank: Run) -> SavedRun:
 
 def _place(extent: Extent) -> tuple[Any, ...]:
     """Return what changes if the rows do: the file, when it was written, and which rows."""
-    file = extent.file
-    if file.system is None:
-        written: Any = os.stat(file.path).st_mtime_ns
-    else:
-        (info,) = file.system.get_file_info([file.path])
-        written = info.mtime_ns
-    return file.name, file.size, written, extent.begin, extent.end
+    return extent.file.name, extent.file.size, written(extent.file), extent.begin, extent.end
 
 
 def identity(value: Any) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from inferl.sources.logs.policies.propensities import Propensities, behaviour_fo
 from inferl.sources.logs.policies.ratios import RatioReader
 from inferl.sources.logs.policies.targets import TargetPolicy, as_targets, bound
 from inferl.sources.logs.progress import KEPT, Progress
+from inferl.sources.logs.regrouping import regroup_log
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
 
@@ -274,8 +276,7 @@ class Table:
     @property
     def position(self) -> dict[str, Any]:
         """How far the latest iteration has come, as plain data for `resume`."""
-        plain: dict[str, Any] = as_plain(self._now[0] if self._now else self._fresh())
-        return plain
+        return dict(as_plain(self._now[0] if self._now else self._fresh()))
 
     def resume(self, position: Any) -> Table:
         """Return the same log; its iterations begin at a position, if the rows before it are those that were read.
@@ -298,8 +299,7 @@ class Table:
         """
         if len(self._now) < 2 or not self.rereadable:
             return None
-        plain: dict[str, Any] = as_plain(self._now[1])
-        return plain
+        return dict(as_plain(self._now[1]))
 
     def start(self, conditional: bool = False) -> Starts:
         """Return the observed start distribution, as a target: the mean features of the episode starts read so far.
@@ -373,10 +373,7 @@ class Table:
         return make_plan(self.source, self.wanted, read_as, self._same_columns, self.sessions)
 
     def cut(self, rows: int) -> tuple[Cut, list[Table]]:
-        """Cut the log into parts of about so many rows, and return them as tables: of the episodes that begin in each.
-
-        Only a little is read, unless features or a behaviour policy are learned from the whole log.
-        """
+        """Cut the log into parts of about so many rows, and return them as tables of the episodes that begin there."""
         cut = cut_log(self.source, rows, lambda *part: self._read_as(*part)[0], self._same_columns, self.sessions)
         begin = self._fresh()
         self._learn(begin)
@@ -385,6 +382,11 @@ class Table:
         begin.labels = LabelSample()
         begun = [replace(self, source=list(part), _begin=begin, _now=[begin]) for part in cut.parts]
         return cut, [replace(part, _fitted=[], _opened=[]) for part in begun]
+
+    def regrouped(self, folder: str | os.PathLike[str]) -> Table:
+        """Return the log with the rows of each episode together, in files in a new folder."""
+        regroup_log(self.source, Path(folder), lambda *part: self._read_as(*part)[0], self.batch)
+        return replace(self, source=os.fspath(folder), _now=[], _fitted=[], _opened=[])
 
     def joined(self, positions: Sequence[Any]) -> Table:
         """Return the log as if it had read all its parts, which are at these positions."""
