@@ -190,14 +190,25 @@ class Processes:
         if task is not None and task.attempts < ATTEMPTS:
             self._waiting.appendleft(task)
         elif task is not None:
-            code = worker.process.exitcode
-            why = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
-            task.future.set_exception(
-                WorkerError(
-                    f"a process was killed {ATTEMPTS} times while it computed this ({why}); if it was for want of "
-                    "memory, use fewer workers or smaller parts"
-                )
-            )
+            task.future.set_exception(_lost(worker.process.exitcode))
+
+
+def _lost(code: int | None) -> WorkerError:
+    """Say why a process that was started again and again did not come to its end.
+
+    >>> print(_lost(-9))
+    a process was killed 3 times while it computed this (SIGKILL); if it was for want of memory, use fewer workers ...
+    """
+    if code is not None and code >= 0:
+        return WorkerError(
+            f"a process ended {ATTEMPTS} times before it had computed this (exit code {code}); a script that starts "
+            'processes does so under: if __name__ == "__main__"'
+        )
+    why = "" if code is None else f" ({signal.Signals(-code).name})"
+    return WorkerError(
+        f"a process was killed {ATTEMPTS} times while it computed this{why}; if it was for want of memory, use fewer "
+        "workers or smaller parts"
+    )
 
 
 def _work(pipe: Any) -> None:
