@@ -26,7 +26,7 @@ from studies.validity.study import clopper_pearson, options, partial_file, write
 SEED = 74_000
 SHAPES = ((64, 1000), (1000, 100))
 LARGE = ("episodes", "queue", "FrozenLake")  # problems of the second shape, of which there are fewer repeats
-FEWER = 3
+FEWER = 6
 AT_ONCE = 10  # repeats of a job
 END, DISCOUNT = 0.2, 0.9
 
