@@ -5,9 +5,9 @@ by anything with ``submit``, and merges them. Neither the executor, nor the numb
 killed changes the answer.
 """
 
-from inferl.scale.executors import Executor, Processes, Ray, ray
+from inferl.scale.executors import Executor, Processes, ray
 from inferl.scale.plans import Plan, plan
 from inferl.scale.rollouts import simulate
 from inferl.scale.studies import study
 
-__all__ = ["Executor", "Plan", "Processes", "Ray", "plan", "ray", "simulate", "study"]
+__all__ = ["Executor", "Plan", "Processes", "plan", "ray", "simulate", "study"]

@@ -30,7 +30,12 @@ AHEAD = 64  # tasks that wait for a worker, at least
 
 @runtime_checkable
 class Executor(Protocol):
-    """What computes tasks."""
+    """What computes tasks.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> isinstance(ThreadPoolExecutor(1), Executor)
+    True
+    """
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Any:
         """Begin to compute a function, and return its future."""
@@ -275,6 +280,10 @@ def ray(address: str | None = None) -> Ray:
     address
         Of a cluster: ``"ray://host:10001"``, or ``"auto"`` for the one that this machine is part of. Default: the
         connection that there is, or the cluster named by ``RAY_ADDRESS``, or a new one on this machine.
+
+    Examples
+    --------
+    >>> run = plan.evaluate(executor=inferl.scale.ray("ray://head:10001"))  # doctest: +SKIP
     """
     return Ray(address)
 

@@ -47,6 +47,17 @@ class Plan:
         Tables of the episodes that begin in each part.
     options
         What a run file should tell about the log.
+
+    Examples
+    --------
+    >>> import tempfile, pandas, inferl
+    >>> frame = pandas.DataFrame({"episode": [1, 1, 2, 2], "reward": [0.0, 1.0, 0.0, 2.0], "done": [0, 1, 0, 1]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for k in range(2):
+    ...         frame[2 * k : 2 * k + 2].to_parquet(f"{folder}/{k}.parquet")
+    ...     plan = inferl.scale.plan(folder, rows=2, discount=1)
+    ...     [sum(len(chunk) for chunk in part) for part in plan.parts]
+    [2, 2]
     """
 
     table: Table
@@ -207,7 +218,7 @@ def plan(log: Any, *, rows: int = ROWS, regroup: str | os.PathLike[str] | None =
     0.03 [-0.06, 0.13] 95% pointwise, 19,999 transitions
     """
     as_count("rows", rows, 1)
-    source = log if isinstance(log, Table) else table(log, **options)
+    source = log if hasattr(log, "cut") else table(log, **options)
     if regroup is not None:
         source = source.regrouped(regroup)
     return Plan.of(source, noted(source.source, options), rows)
