@@ -60,6 +60,8 @@ class _Rows:
             if row + size > self.begin:
                 break
             group, row = group + 1, row + size
+        if self.end is not None:  # of the last file of a part, often a few rows
+            batch = max(min(batch, self.end - row), 1)
         for piece in self.part.pieces(columns, batch, group):
             if self.end is not None and row >= self.end:
                 return
