@@ -63,6 +63,7 @@ pytest: $(TEST_READY) ## tests, doctests, the examples of README.md and docs/
 bench: $(BENCH_READY) ## speed and memory against what one would pick instead; a few minutes, writes docs/performance.md and README.md
 	$(BIN)/python -m studies.benchmarks --output studies/benchmarks/results/engine.json --page docs/performance.md $(ARGUMENTS)
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
+	$(BIN)/python -m studies.benchmarks.parts
 
 test-gpu: ## the tests of the torch backend on a machine with a GPU and torch; writes studies/benchmarks/results/test_gpu.json
 	$(GPU_PYTHON) -m studies.benchmarks.gpu_tests
@@ -74,6 +75,7 @@ bench-gpu: ## speed on a GPU against JAX and torch on the same one; writes studi
 pages: $(TEST_READY) ## write what README.md and docs/ take from results and from the commands, without running a study
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page docs/performance.md
 	$(BIN)/python -m studies.benchmarks --from studies/benchmarks/results/engine.json --page README.md
+	$(BIN)/python -m studies.benchmarks.parts --from-results
 	$(BIN)/python -m studies.paper.page
 	$(BIN)/python -m studies.validity.page
 	$(BIN)/python -m studies.shell
@@ -82,6 +84,7 @@ validity: $(VALIDITY_READY) ## where intervals may be trusted: the long coverage
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.value
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.trust $(ARGUMENTS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.manyparts
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.plans
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.returns
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 INFERL_REQUIRE_NATIVE=1 $(BIN)/python -m studies.validity.returns_auto
 	$(BIN)/python -m studies.validity.page

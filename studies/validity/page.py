@@ -17,6 +17,7 @@ from studies.provenance import origin, software
 from studies.validity import (
     best_of_page,
     manyparts_page,
+    plans_page,
     propensities_page,
     returns_page,
     selfcompare_page,
@@ -43,6 +44,7 @@ def page(results: Path = RESULTS) -> str:
         ("propensities", propensities_page.facts, ("propensities",)),
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),
+        ("plans", plans_page.facts, ("plans",)),
         ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
         ("best_of", best_of_page.facts, ("best_of",)),
         ("spine", spine_facts, ("spine",)),

@@ -14,7 +14,7 @@ from inferl.algorithms import Algorithm
 from inferl.data.arrays import Floats
 from inferl.errors import DataError, MissingExtraError
 from inferl.methods.bootstrap import BootstrapState
-from studies.benchmarks import engine, rivals
+from studies.benchmarks import engine, parts, rivals
 from studies.benchmarks.page import SHORT, SHORT_END, in_short, read, rendered, update_page
 from studies.benchmarks.problems import STEP_SIZE, Problem, dense_problem, one_hot_problem
 from studies.benchmarks.shapes import Shape
@@ -156,6 +156,21 @@ def test_the_pages_show_what_was_measured(name: str, written: Callable[[dict[str
     root = Path(__file__).parents[2]
     results = root / "studies" / "benchmarks" / "results" / "engine.json"
     assert written(read(results)) in (root / name).read_text(), "run make pages"
+
+
+def test_the_page_of_plans_shows_what_was_measured() -> None:
+    content = json.loads(parts.RESULTS.read_text())
+    assert parts.facts(content) in parts.PAGE.read_text()
+    assert content["rows"] >= 20_000_000
+    one, many = content["one"]["interval"], content["many"]["interval"]
+    assert many["estimate"] == pytest.approx(one["estimate"], rel=1e-9)
+    assert many["upper"] - many["lower"] == pytest.approx(one["upper"] - one["lower"], rel=0.02)
+
+
+def test_the_log_of_the_benchmark_of_plans_cuts_episodes(tmp_path: Path) -> None:
+    parts.write_files(tmp_path, 1010, files=10)
+    roles: dict[str, Any] = {"state": "state", "n_states": 50, "episode": "patient", "order": "hour"}
+    assert inferl.scale.plan(tmp_path, rows=100, **roles).cut.crossing == 9
 
 
 def test_a_page_with_marks_for_less_gets_less(results: dict[str, Any], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from studies.validity import (
     best_of_page,
     manyparts_page,
     page,
+    plans_page,
     propensities_page,
     returns_page,
     selfcompare_page,
@@ -94,6 +95,7 @@ def returns(met: bool) -> str:
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
         (lambda met: render("manyparts", **manyparts_page.facts(judged("manyparts", "cells", met))), ["Not met: AR("]),
+        (lambda met: render("plans", **plans_page.facts(judged("plans", "cells", met))), ["Not met: episodes, 64"]),
         (lambda met: render("method", **page.method_facts(judged("method", "criteria", met))), ["forgotten its start"]),
     ],
 )
