@@ -125,7 +125,7 @@ class _Captured:
             _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
         torch.cuda.current_stream(device).wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads go on
             _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
 
     def run(self, both: Any, given: Any, largest: Any) -> None:
