@@ -547,11 +547,13 @@ class LeastSquares(Method):
 
 def _scores(state: LeastSquaresState, increments: Increments, clock: Clock) -> Vectors:
     """Return the scores at the pilot, or at the earlier one for episodes that it has scored already."""
-    scores = _evaluated(increments, state.pilot)
     old = state.current.carries(clock) if isinstance(state.current, EpisodeSums) else np.zeros(1, np.bool_)
     if not old.any():
-        return scores
+        return _evaluated(increments, state.pilot)
     before = _evaluated(increments, state.earlier)
+    if old.all():  # one long episode
+        return before
+    scores = _evaluated(increments, state.pilot)
     if isinstance(scores, Sparse) and isinstance(before, Sparse):
         return replace(scores, value=np.where(old[:, None], before.value, scores.value))
     return np.where(old[:, None], dense(before), dense(scores))

@@ -40,7 +40,7 @@ Run = tuple[Steps, Increments, Clock]  # rows of whole tiles, and what the algor
 Prepared = Generator[tuple[Any, Any], None, None]  # the method's state after each run, and what is left to commit
 
 MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
-MOST_ROWS = 2**15  # of a run
+MOST_ROWS = 2**15  # of a run on the host
 FEWEST_AT_ONCE = 4  # threads; with fewer, the stages of runs would take them from each other
 MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
@@ -93,8 +93,10 @@ class Schedule:
         """
         if self.algorithm.delayed:
             return TILE
-        together = self.backend.run * (min(self.threads, MOST_TOGETHER) if self.backend.device is None else 1)
-        return min(max(together // self.algorithm.n_features // TILE, 1), MOST_ROWS // TILE) * TILE
+        together = self.backend.run // self.algorithm.n_features
+        if self.backend.device is None:
+            together = min(together * min(self.threads, MOST_TOGETHER), MOST_ROWS)
+        return max(together // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
         """Return the state before the first row; refuse a method that does not support the algorithm."""
@@ -189,10 +191,12 @@ class Schedule:
         """Cut rows into runs and prepare them; yield the method's state after each, and the work for `commit`.
 
         A run passes three stages: its increments, `prepare`, and `commit`, which the caller does. If `at_once`, each
-        stage has a thread, so that what one does on a single core does not hold up the others.
+        stage has a thread, so that what one does on a single core does not hold up the others. A device takes work
+        from one thread, which does not wait for it, and long runs are better there.
         """
         found = self._followed(draft, self._runs(draft, steps))
-        at_once = at_once and self.threads >= FEWEST_AT_ONCE and len(steps) > self.run
+        enough = self.threads >= FEWEST_AT_ONCE and len(steps) > self.run and self.backend.device is None
+        at_once = at_once and enough
         stages = self._advanced(draft.method, ahead(found) if at_once else found)
         return ahead(stages) if at_once else stages
 
