@@ -4,11 +4,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -209,7 +211,6 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
     const std::size_t height = kernel.tile_rows, width = kernel.tile_columns;
     const std::size_t tall = (p + height - 1) / height, wide = (p + width - 1) / width;  // panels
     const std::size_t u_size = tall * height * rows, each = u_size + wide * width * rows;
-    const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
     static thread_local std::vector<double> space;
     // Some batches of one product, the first of them packed at a place among those of all products.
     struct Part {
@@ -238,6 +239,11 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
             else
                 pack(batch->v, panel - tall, width, to + u_size + (panel - tall) * width * rows);
         });
+        // A task is some panels of u with one of v, which stays in the cache; of a small matrix, fewer for each thread.
+        std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
+        for (; block > 1 && parts.size() * wide * blocks < 4 * static_cast<std::size_t>(useful) && useful > 1;
+             blocks = (tall + block - 1) / block)
+            block /= 2;
         Workers::share(parts.size() * wide * blocks, useful, [&](std::size_t task) {
             const Part &part = parts[task / (wide * blocks)];
             const std::size_t panel = task / blocks % wide, first = panel * width, there = std::min(width, p - first);
@@ -502,18 +508,22 @@ void decaying_sum(Column add, Column decay, Labels slot, Flags first, double mos
 }
 
 // Sums of scores over episodes; returns the row to go on with when there is no room for more that have closed.
-std::pair<std::size_t, std::size_t> sum_episodes(Counts index, Given<double, nb::ndim<2>> value, Labels slot,
-                                                 Labels episode, Flags last, Rows sum, Numbers open, Rows closed,
-                                                 std::size_t row) {
+// Those that begin are numbered on from `begun`, and `order` holds the numbers of those that are open.
+std::tuple<std::size_t, std::size_t, std::int64_t> sum_episodes(Counts index, Given<double, nb::ndim<2>> value,
+                                                                Labels slot, Labels episode, Flags last, Rows sum,
+                                                                Numbers open, Numbers order, std::int64_t begun,
+                                                                Rows closed, Numbers which, std::size_t row) {
     const std::size_t rows = slot.size(), p = sum.shape(1), room = closed.shape(0), streams = sum.shape(0);
     const bool sparse = index.size() > 0;
     expect(value.shape(0) == rows && episode.size() == rows && last.size() == rows && closed.shape(1) == p &&
-           open.size() == streams && room > 1 && all_below(slot, streams) &&
+           open.size() == streams && order.size() == streams && room > 1 && which.size() == room &&
+           all_below(slot, streams) &&
            (sparse ? index.size() == value.size() && all_below(index, p) : value.shape(1) == p));
     nb::gil_scoped_release release;
     const std::size_t m = value.shape(1);
     std::size_t filled = 0;
     auto close = [&](std::size_t s) {
+        which.data()[filled] = order.data()[s];
         std::copy_n(sum.data() + s * p, p, closed.data() + filled++ * p);
         std::fill_n(sum.data() + s * p, p, 0.0);
         open.data()[s] = 0;
@@ -523,6 +533,7 @@ std::pair<std::size_t, std::size_t> sum_episodes(Counts index, Given<double, nb:
         if (open.data()[s] != episode.data()[row]) {  // a new one begins, announced by `last` before or not
             if (open.data()[s] > 0) close(s);
             open.data()[s] = episode.data()[row];
+            order.data()[s] = begun++;
         }
         double *into = sum.data() + s * p;
         const double *g = value.data() + row * m;
@@ -532,7 +543,7 @@ std::pair<std::size_t, std::size_t> sum_episodes(Counts index, Given<double, nb:
             for (std::size_t i = 0; i < p; ++i) into[i] += g[i];
         if (last.data()[row]) close(s);
     }
-    return {row, filled};
+    return {row, filled, begun};
 }
 
 // Follow episodes: what each of those that closed had earned, its weight, and what was left beyond its end.

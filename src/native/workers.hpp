@@ -10,30 +10,40 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <utility>
+#include <vector>
 
 namespace inferl {
 
 class Workers {
   public:
     // Call work(0), ..., work(tasks - 1) on up to `threads` threads, this one included. Tasks must not depend on each
-    // other, so that results do not depend on who does them. While the workers are busy for another thread, this one
-    // does all of its tasks itself.
+    // other, so that results do not depend on who does them. Several threads may share work out at once: a worker that
+    // finds no task of one helps another.
     template <class Work>
     static void share(std::size_t tasks, int threads, const Work &work) {
-        Workers &all = instance();
         const std::size_t helpers = std::min<std::size_t>(std::max(threads, 1), tasks) - (tasks > 0);
-        std::unique_lock<std::mutex> mine(all.busy_, std::defer_lock);
-        if (helpers == 0 || !mine.try_lock()) {
+        if (helpers == 0) {
             for (std::size_t task = 0; task < tasks; ++task) work(task);
             return;
         }
-        all.begin(tasks, helpers, &work, [](const void *w, std::size_t task) { (*static_cast<const Work *>(w))(task); });
-        all.work();
-        all.end();
+        Job job{&work, [](const void *w, std::size_t task) { (*static_cast<const Work *>(w))(task); }, tasks, helpers};
+        Workers &all = instance();
+        all.begin(job);
+        all.work(job);
+        all.end(job);
     }
 
   private:
+    struct Job {
+        const void *work;
+        void (*call)(const void *, std::size_t);
+        std::size_t tasks, most;  // most helpers
+        std::atomic<std::size_t> next{0}, helping{0};
+        std::exception_ptr error{};
+
+        bool wants_help() const { return next.load() < tasks && helping.load() < most; }
+    };
+
     // Work often comes in quick succession. Falling asleep and waking up takes longer than to look again a few times,
     // which is some microseconds; more would take time from other processes.
     static constexpr int LOOKS = 500;
@@ -59,62 +69,64 @@ class Workers {
         return *current();
     }
 
-    void begin(std::size_t tasks, std::size_t helpers, const void *work, void (*call)(const void *, std::size_t)) {
+    void begin(Job &job) {
         {
             std::lock_guard<std::mutex> guard(mutex_);
-            work_ = work;
-            call_ = call;
-            tasks_ = tasks;
-            next_.store(0);
-            helpers_ = helpers;
-            at_work_.store(helpers);
+            jobs_.push_back(&job);
             ++round_;
-            for (; started_ < helpers; ++started_) std::thread([this, n = started_] { wait_for_work(n); }).detach();
+            for (; started_ < job.most; ++started_) std::thread([this] { wait_for_work(); }).detach();
         }
         wake_.notify_all();
     }
 
-    // An error, as when memory runs out, ends the round; the thread that shared the work out reports it.
-    void work() {
+    // An error, as when memory runs out, ends the job; the thread that shared the work out reports it.
+    void work(Job &job) {
         try {
-            for (std::size_t task; (task = next_.fetch_add(1)) < tasks_;) call_(work_, task);
+            for (std::size_t task; (task = job.next.fetch_add(1)) < job.tasks;) job.call(job.work, task);
         } catch (...) {
-            next_.store(tasks_);
+            job.next.store(job.tasks);
             std::lock_guard<std::mutex> guard(mutex_);
-            if (!error_) error_ = std::current_exception();
+            if (!job.error) job.error = std::current_exception();
         }
     }
 
-    void end() {
-        for (int i = 0; i < LOOKS && at_work_.load() > 0; ++i) pause();
+    void end(Job &job) {
+        for (int i = 0; i < LOOKS && job.helping.load() > 0; ++i) pause();
         std::unique_lock<std::mutex> guard(mutex_);
-        done_.wait(guard, [&] { return at_work_ == 0; });
-        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+        jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+        done_.wait(guard, [&] { return job.helping == 0; });
+        if (job.error) std::rethrow_exception(job.error);
     }
 
-    void wait_for_work(std::size_t number) {
-        std::size_t seen = 0;
+    void wait_for_work() {
         std::unique_lock<std::mutex> guard(mutex_);
         for (;;) {
+            auto found = jobs_.end();
+            const auto look = [&] {
+                found = std::find_if(jobs_.begin(), jobs_.end(), [](const Job *job) { return job->wants_help(); });
+                return found != jobs_.end();
+            };
+            if (!look()) {
+                const std::size_t seen = round_;
+                guard.unlock();
+                for (int i = 0; i < LOOKS && round_.load() == seen; ++i) pause();
+                guard.lock();
+                wake_.wait(guard, look);
+            }
+            Job &job = **found;
+            ++job.helping;
             guard.unlock();
-            for (int i = 0; i < LOOKS && round_.load() == seen; ++i) pause();
+            work(job);
             guard.lock();
-            wake_.wait(guard, [&] { return round_ != seen && number < helpers_; });
-            seen = round_;
-            guard.unlock();
-            work();
-            guard.lock();
-            if (--at_work_ == 0) done_.notify_one();
+            if (--job.helping == 0) done_.notify_all();
         }
     }
 
-    std::mutex busy_, mutex_;
+    std::mutex mutex_;
     std::condition_variable wake_, done_;
-    std::atomic<std::size_t> next_{0}, at_work_{0}, round_{0};
-    std::size_t tasks_ = 0, helpers_ = 0, started_ = 0;
-    const void *work_ = nullptr;
-    void (*call_)(const void *, std::size_t) = nullptr;
-    std::exception_ptr error_;
+    std::vector<Job *> jobs_;  // that are being done
+    std::atomic<std::size_t> round_{0};
+    std::size_t started_ = 0;
 };
 
 }  // namespace inferl

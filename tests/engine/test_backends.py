@@ -379,11 +379,15 @@ def test_episodes_are_summed_alike(sparse: bool) -> None:
     value = rng.normal(size=(400, 2 if sparse else 4))
     results = []
     for kernel in (native, reference):
-        total, is_open, row, found = np.zeros((3, 4)), np.zeros(3, np.int64), 0, []
+        total, is_open, order = np.zeros((3, 4)), np.zeros(3, np.int64), np.zeros(3, np.int64)
+        row, begun, found, numbers = 0, 0, [], []
         while row < 400:
-            row, closed = kernel.sum_episodes(index, value, x["slot"], x["episode"], x["last"], total, is_open, row)
+            row, closed, number, begun = kernel.sum_episodes(
+                index, value, x["slot"], x["episode"], x["last"], total, is_open, order, begun, row
+            )
             found.append(closed.copy())
-        results.append((np.concatenate(found), total, is_open))
+            numbers.append(number.copy())
+        results.append((np.concatenate(found), total, is_open, np.concatenate(numbers), order, begun))
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
     dense_value = value if index is None else np.zeros((400, 4))
@@ -418,7 +422,7 @@ def test_kernels_refuse_slots_that_are_not_there(kernel: Any, bad: int) -> None:
     with pytest.raises(ValueError, match=MISFIT):
         kernel.decaying_sum(one, one, slot, x["first"], carried, 1.0)
     with pytest.raises(ValueError, match=MISFIT):
-        kernel.sum_episodes(None, np.ones((20, 2)), slot, x["episode"], last, sums, numbers, 0)
+        kernel.sum_episodes(None, np.ones((20, 2)), slot, x["episode"], last, sums, numbers, numbers.copy(), 0, 0)
     with pytest.raises(ValueError, match=MISFIT):
         kernel.follow_episodes(one, one, one, slot, x["first"], last, open_, np.empty((4, 5)), 1e9, 0)
     with pytest.raises(ValueError, match=MISFIT):

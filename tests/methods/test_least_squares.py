@@ -19,7 +19,8 @@ from inferl.environments import random_walk
 from inferl.errors import KindError, SettingError
 from inferl.evaluator import Evaluator
 from inferl.methods.least_squares import LeastSquares, LeastSquaresState
-from inferl.variance.batch_means import Cascade, EpisodeSums, Scores
+from inferl.variance.batch_means import Cascade, Scores
+from inferl.variance.episode_sums import EpisodeSums
 from inferl.variance.long_run import long_run
 from inferl.variance.sparse_batch_means import SparseCascade
 

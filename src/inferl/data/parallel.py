@@ -1,19 +1,22 @@
-"""Rows shared out to threads, for large NumPy operations that treat each row by itself.
+"""Work shared out to threads: the rows of large NumPy operations, and the stages that a stream passes.
 
-NumPy releases Python's global lock while it works, so ordinary threads suffice. Each row is computed by one thread, as
-it would be alone: results do not depend on the number of threads.
+NumPy and the compiled backend release Python's global lock while they work, so ordinary threads suffice. Each row, and
+each item of a stage, is computed by one thread as it would be alone: results do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
+from typing import TypeVar
 
-__all__ = ["by_rows", "sharing"]
+__all__ = ["ahead", "by_rows", "sharing"]
+
+T = TypeVar("T")
 
 WORTH = 65_536  # numbers; with fewer, waking a thread costs more than it saves
 
@@ -48,6 +51,29 @@ def by_rows(work: Callable[[slice], None], rows: int, numbers: int) -> None:
     work(slices[0])
     for one in waiting:
         one.result()
+
+
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """Compute the next item in a thread of its own while the present one is used.
+
+    An error is raised where its item would have been. If the items are not used up, the one that is being computed is
+    waited for.
+
+    >>> list(ahead(iter([1, 2, 3])))
+    [1, 2, 3]
+    """
+    end = object()
+    # Not `_pool`, whose threads are needed by the stages that would wait in it for each other.
+    with ThreadPoolExecutor(1, thread_name_prefix="inferl-ahead") as pool:
+        context = copy_context()
+
+        def following() -> object:
+            return context.run(next, items, end)
+
+        coming = pool.submit(following)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(following)
+            yield item  # type: ignore[misc]
 
 
 @cache

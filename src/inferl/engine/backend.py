@@ -207,9 +207,11 @@ class SumEpisodes(Protocol):
     """Sum scores over the episodes of each stream, in place.
 
     Row t has the scores `value` (T, p), or the entries `index` and `value` (T, m). `sum` (S, p) holds the sums of open
-    episodes, whose numbers are in `is_open` (S,), 0 where there is none. An episode closes at its `last` row, or where
-    another begins. The call starts at `row`, may stop before the end, and returns the next row and the sums of the
-    episodes that closed, (m, p), in the order in which they did.
+    episodes, whose numbers within their stream are in `is_open` (S,), 0 where there is none. An episode closes at its
+    `last` row, or where another begins. Over all streams, episodes are numbered from 0 in the order in which they
+    begin: `begun` have, and `order` (S,) holds the numbers of the open ones. The call starts at `row` and may stop
+    before the end. It returns the next row; the sums (m, p) and the numbers (m,) of the episodes that closed, in the
+    order in which they did; and how many have begun.
     """
 
     def __call__(
@@ -221,8 +223,10 @@ class SumEpisodes(Protocol):
         last: Bools,
         sum: Floats,
         is_open: Integers,
+        order: Integers,
+        begun: int,
         row: int,
-    ) -> tuple[int, Floats]:
+    ) -> tuple[int, Floats, Integers, int]:
         """Sum the scores."""
         ...
 

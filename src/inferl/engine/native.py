@@ -194,14 +194,18 @@ def sum_episodes(
     last: Bools,
     sum: Floats,
     is_open: Integers,
+    order: Integers,
+    begun: int,
     row: int,
-) -> tuple[int, Floats]:
+) -> tuple[int, Floats, Integers, int]:
     """Sum scores over episodes; see `backend.SumEpisodes`."""
-    closed = np.empty((GATHER, sum.shape[1]))
+    closed, which = np.empty((GATHER, sum.shape[1])), np.empty(GATHER, np.int64)
     entries = np.zeros(0, np.int64) if index is None else _whole(index)
     places = _whole(slot), _whole(episode), _bits(last)
-    after, filled = _native.sum_episodes(entries, _flat(value), *places, sum, is_open, closed, row)
-    return int(after), closed[: int(filled)]
+    after, filled, begun = _native.sum_episodes(
+        entries, _flat(value), *places, sum, is_open, order, begun, closed, which, row
+    )
+    return int(after), closed[: int(filled)], which[: int(filled)], int(begun)
 
 
 def follow_episodes(

@@ -252,14 +252,18 @@ def sum_episodes(
     last: Bools,
     sum: Floats,
     is_open: Integers,
+    order: Integers,
+    begun: int,
     row: int,
-) -> tuple[int, Floats]:
+) -> tuple[int, Floats, Integers, int]:
     """Sum scores over episodes; see `backend.SumEpisodes`."""
     expect(all_below(slot, len(sum)) and (index is None or all_below(index, sum.shape[1])))
     closed: list[Floats] = []
+    which: list[int] = []
 
     def close(s: int) -> None:
         closed.append(sum[s].copy())
+        which.append(int(order[s]))
         sum[s], is_open[s] = 0.0, 0
 
     while row < len(slot) and len(closed) + 2 <= GATHER:
@@ -267,7 +271,8 @@ def sum_episodes(
         if is_open[s] != episode[row]:  # a new episode begins, whether or not `last` ended the previous one
             if is_open[s] > 0:
                 close(s)
-            is_open[s] = episode[row]
+            is_open[s], order[s] = episode[row], begun
+            begun += 1
         if index is None:
             sum[s] += value[row]
         else:
@@ -275,7 +280,7 @@ def sum_episodes(
         if last[row]:
             close(s)
         row += 1
-    return row, np.array(closed).reshape(len(closed), sum.shape[1])
+    return row, np.array(closed).reshape(len(closed), sum.shape[1]), np.array(which, np.int64), begun
 
 
 def follow_episodes(

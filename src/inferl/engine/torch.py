@@ -125,7 +125,7 @@ class _Captured:
             _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
         torch.cuda.current_stream(device).wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads go on
             _chunked(self.both, u, v, c, weight, self.gain, longest, self.largest)
 
     def run(self, both: Any, given: Any, largest: Any) -> None:
@@ -365,40 +365,47 @@ def sum_episodes(
     last: Bools,
     sum: Any,
     is_open: Integers,
+    order: Integers,
+    begun: int,
     row: int,
-) -> tuple[int, Any]:
+) -> tuple[int, Any, Integers, int]:
     """Sum scores over episodes; see `backend.SumEpisodes`. All rows are summed at once."""
     if not isinstance(value, DeviceArray):
-        return _host().sum_episodes(index, value, slot, episode, last, sum, is_open, row)
+        return _host().sum_episodes(index, value, slot, episode, last, sum, is_open, order, begun, row)
     torch, device = import_torch(), value.tensor.device
     expect(row == 0 and all_below(slot, len(sum)))
+    none = np.zeros(0, np.int64)
     if len(slot) == 0:
-        return 0, value
+        return 0, value, none, begun
     if not last.any() and (slot == slot[0]).all() and (episode == episode[0]).all() and is_open[slot[0]] == episode[0]:
         sum.tensor[int(slot[0])] += value.tensor.sum(dim=0)  # a stream without borders
-        return len(slot), DeviceArray(value.tensor[:0])
+        return len(slot), DeviceArray(value.tensor[:0]), none, begun
     sorted_already = bool((slot[1:] >= slot[:-1]).all())
-    order = np.arange(len(slot)) if sorted_already else by_slot(slot)
-    own, number, ends = slot[order], episode[order], last[order]
+    at_row = np.arange(len(slot)) if sorted_already else by_slot(slot)
+    own, number, ends = slot[at_row], episode[at_row], last[at_row]
     opens = np.concatenate([[True], own[1:] != own[:-1]])  # a stream's first row here
     begins = opens | np.concatenate([[True], (number[1:] != number[:-1]) | ends[:-1]])
     start = np.flatnonzero(begins)
-    stop = np.append(start[1:], len(order))
+    stop = np.append(start[1:], len(slot))
     stream, leads, follows = own[start], opens[start], np.append(own[start][1:] == own[start][:-1], False)
     continues = leads & (is_open[stream] == number[start])
     cut_off = leads & ~continues & (is_open[stream] > 0)  # episodes of earlier calls that end because another begins
-    rows = value.tensor if sorted_already else value.tensor[torch.from_numpy(order).to(device)]
+    rank = order[stream]
+    before = rank.copy()
+    new = np.flatnonzero(~continues)
+    rank[new[np.argsort(at_row[start[new]])]] = begun + np.arange(len(new))
+    rows = value.tensor if sorted_already else value.tensor[torch.from_numpy(at_row).to(device)]
     sums = _segment_sums(rows, start, stop)
     going_on = torch.from_numpy(continues).to(device)[:, None]
     there = torch.from_numpy(stream).to(device)
     sums = torch.where(going_on, sum.tensor[there] + sums, sums)
     # What closes, in order of the rows that close it; an episode that is cut off closes before the row that does so.
     ended = ends[stop - 1]
-    at = np.where(ended, 2 * order[stop - 1] + 1, 2 * order[np.minimum(stop, len(order) - 1)])
+    at = np.where(ended, 2 * at_row[stop - 1] + 1, 2 * at_row[np.minimum(stop, len(slot) - 1)])
     closes = np.flatnonzero(ended | follows)
     earlier = np.flatnonzero(cut_off)
     which = np.concatenate([closes, len(start) + earlier])
-    which = which[np.argsort(np.concatenate([at[closes], 2 * order[start[earlier]]]), kind="stable")]
+    which = which[np.argsort(np.concatenate([at[closes], 2 * at_row[start[earlier]]]), kind="stable")]
     kept = sum.tensor[torch.from_numpy(stream).to(device)] if len(earlier) else sums[:0]
     closed = torch.cat([sums, kept])[torch.from_numpy(which).to(device)]
     final = np.flatnonzero(~follows)
@@ -406,7 +413,8 @@ def sum_episodes(
     after = torch.where(torch.from_numpy(open_now).to(device)[:, None], sums[torch.from_numpy(final).to(device)], 0.0)
     sum.tensor[torch.from_numpy(stream[final]).to(device)] = after
     is_open[stream[final]] = np.where(open_now, number[start[final]], 0)
-    return len(slot), DeviceArray(closed)
+    order[stream[final]] = rank[final]
+    return len(slot), DeviceArray(closed), np.concatenate([rank, before])[which], begun + len(new)
 
 
 def _segment_sums(rows: Any, start: Integers, stop: Integers) -> Any:

@@ -33,7 +33,8 @@ from inferl.interval import Interval, correlated_scores
 from inferl.methods.base import Method, covariance_of
 from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
 from inferl.methods.misfit import Misfit
-from inferl.variance.batch_means import Cascade, EpisodeSums, Levels, Moments, Scores, block_error, correlation
+from inferl.variance.batch_means import Blocks, Cascade, Levels, Moments, Scores, block_error, correlation
+from inferl.variance.episode_sums import EpisodeSums
 from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
 from inferl.variance.mixing import Mixing
@@ -83,7 +84,7 @@ class LeastSquaresState(InPlace):
         }
         shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
         blocks = self.current
-        inner = blocks.cascade if isinstance(blocks, EpisodeSums) else getattr(blocks, "long", blocks)
+        inner = getattr(blocks, "long", blocks)
         shapes(inner, {"moments.total": "K p"}, p=self.coordinates.capacity)
         levels = [len(moments.count) for moments in (self.past, inner.moments) if moments is not None]
         demand(min(levels) > 0, "there are no blocks of single steps")
@@ -306,7 +307,7 @@ class LeastSquares(Method):
         theta = factored.solve(vector)
         influence, unidentified_fraction = factored.influence(inside[:, :p], missing)
         blocks, wholes = self._scored(state, lengthened(theta, capacity), factored)
-        parts = [blocks.moments] if state.past is None else [state.past, blocks.moments]
+        parts: list[Blocks] = [blocks.moments] if state.past is None else [state.past, blocks.moments]
         combined, units, episodes = [state.fourth_moments, fourth_moments_of(blocks.moments)], state.n, False
         if isinstance(blocks, EpisodeSums):
             parts.append(blocks.so_far())
@@ -546,11 +547,13 @@ class LeastSquares(Method):
 
 def _scores(state: LeastSquaresState, increments: Increments, clock: Clock) -> Vectors:
     """Return the scores at the pilot, or at the earlier one for episodes that it has scored already."""
-    scores = _evaluated(increments, state.pilot)
     old = state.current.carries(clock) if isinstance(state.current, EpisodeSums) else np.zeros(1, np.bool_)
     if not old.any():
-        return scores
+        return _evaluated(increments, state.pilot)
     before = _evaluated(increments, state.earlier)
+    if old.all():  # one long episode
+        return before
+    scores = _evaluated(increments, state.pilot)
     if isinstance(scores, Sparse) and isinstance(before, Sparse):
         return replace(scores, value=np.where(old[:, None], before.value, scores.value))
     return np.where(old[:, None], dense(before), dense(scores))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,8 +23,9 @@ from inferl.data.device import on_host
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand
+from inferl.data.parallel import ahead
 from inferl.data.ratios import RatioSummary
-from inferl.data.streams import TILE, Steps, Streams
+from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
 from inferl.diagnostics import Check
@@ -35,7 +36,12 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
+Run = tuple[Steps, Increments, Clock]  # rows of whole tiles, and what the algorithm makes of them
+Prepared = Generator[tuple[Any, Any], None, None]  # the method's state after each run, and what is left to commit
+
 MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
+MOST_ROWS = 2**15  # of a run on the host
+FEWEST_AT_ONCE = 4  # threads; with fewer, the stages of runs would take them from each other
 MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
 
@@ -87,8 +93,10 @@ class Schedule:
         """
         if self.algorithm.delayed:
             return TILE
-        together = self.backend.run * (min(self.threads, MOST_TOGETHER) if self.backend.device is None else 1)
-        return max(together // self.algorithm.n_features // TILE, 1) * TILE
+        together = self.backend.run // self.algorithm.n_features
+        if self.backend.device is None:
+            together = min(together * min(self.threads, MOST_TOGETHER), MOST_ROWS)
+        return max(together // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
         """Return the state before the first row; refuse a method that does not support the algorithm."""
@@ -107,23 +115,21 @@ class Schedule:
         draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0
         if isinstance(data, Increments) and draft.like is None:
             draft.like = data[:0].copied()
-        diverged, waiting = None, []
         if self.backend.device is not None:
             data = data.on(self.backend.device) if self.algorithm.affine else on_host(data)
         with self.working(), np.errstate(all="ignore"):  # overflow is reported by a check
             draft.streams, steps = state.streams.place(data)
+            waiting = []
             try:
-                for run in self._runs(draft, steps):
-                    waiting.append(self._prepared(draft, run))
-                    if copied:
-                        self.method.commit(draft.method, waiting.pop())
-            except DivergenceError as error:
-                diverged, start = error, int(run.clock.step[0])
-                sound = max(error.step - start, 0) // TILE * TILE  # rows before the tile that diverged
-                if sound:
-                    waiting.append(self._prepared(draft, run[:sound]))
-                draft.streams = replace(draft.streams, n=start - 1 + sound)
-                draft.diverged = (str(error), error.step, error.replica)
+                with closing(self._prepared(draft, steps, at_once=copied)) as prepared:
+                    for after, work in prepared:
+                        draft.method = after
+                        if copied:
+                            self.method.commit(after, work)
+                        else:
+                            waiting.append(work)
+            except _DivergedError as diverged:
+                self._stop(state, data, *diverged.args)
             with uninterrupted():
                 try:
                     for work in waiting:
@@ -132,8 +138,16 @@ class Schedule:
                     state.broken = not copied
                     raise
                 vars(state).update(vars(draft))
-        if diverged is not None:
-            raise diverged
+
+    def _stop(self, state: EvaluatorState, data: Transitions | Increments, error: DivergenceError, n: int) -> None:
+        """Fold the rows before step n + 1, at the edge of a tile, and raise the error of a divergence after it."""
+        if n >= state.streams.n:
+            self.update(state, data[: n - state.streams.n])
+        else:  # it diverged in a tile whose first rows are pending
+            state.pending = None
+            state.streams = replace(state.streams, n=n)
+        state.diverged = (str(error), error.step, error.replica)
+        raise error from None
 
     def with_pending(self, own: EvaluatorState) -> EvaluatorState:
         """Return a state on the host, with the pending rows folded in; the given one does not change."""
@@ -141,9 +155,13 @@ class Schedule:
             return on_host(own)  # type: ignore[no-any-return]
         state = self._copied(own)
         with self.working(), np.errstate(all="ignore"):
+            found = self._followed(state, iter([own.pending]))
             try:
-                self.method.commit(state.method, self._prepared(state, own.pending))
-            except DivergenceError as error:  # the reading is that of the last full tile, with a note
+                for after, work in self._advanced(state.method, found):
+                    state.method = after
+                    self.method.commit(after, work)
+            except _DivergedError as diverged:  # the reading is that of the last full tile, with a note
+                error = diverged.args[0]
                 state.diverged = (str(error), error.step, error.replica)
         return on_host(state)  # type: ignore[no-any-return]
 
@@ -169,17 +187,49 @@ class Schedule:
             draft.pending = None
             yield run
 
-    def _prepared(self, draft: EvaluatorState, run: Steps) -> Any:
-        """Process whole tiles (or, for a reading, part of one); return the work that the method has to commit."""
-        increments, clock, carry = self.algorithm.increments(run, draft.carry)
-        draft.method, work = self.method.prepare(self.algorithm, draft.method, run, increments, clock)
-        draft.carry = carry
-        draft.outcomes, draft.fingerprint = _fingerprints(draft, run)
-        if isinstance(run.data, Transitions):
-            draft.ratios = draft.ratios.updated(run.data.ratios, run.data.discounts)
-            draft.episodes.add(run)
-            draft.constant = draft.constant.updated(run.data.features)
-        return work
+    def _prepared(self, draft: EvaluatorState, steps: Steps, at_once: bool) -> Prepared:
+        """Cut rows into runs and prepare them; yield the method's state after each, and the work for `commit`.
+
+        A run passes three stages: its increments, `prepare`, and `commit`, which the caller does. If `at_once`, each
+        stage has a thread, so that what one does on a single core does not hold up the others. A device takes work
+        from one thread, which does not wait for it, and long runs are better there. A user's function may be slow, and
+        an interrupt would have to wait for it in another thread.
+        """
+        found = self._followed(draft, self._runs(draft, steps))
+        if self.threads < FEWEST_AT_ONCE or self.backend.device is not None or not self.algorithm.affine:
+            at_once = False
+        at_once = at_once and len(steps) > self.run
+        stages = self._advanced(draft.method, ahead(found) if at_once else found)
+        return ahead(stages) if at_once else stages
+
+    def _followed(self, draft: EvaluatorState, runs: Iterator[Steps]) -> Generator[Run, None, None]:
+        """Yield the increments of each run, and add its rows to what is known of the stream."""
+        for run in runs:
+            with np.errstate(all="ignore"):
+                increments, clock, draft.carry = self.algorithm.increments(run, draft.carry)
+                draft.outcomes, draft.fingerprint = _fingerprints(draft, run)
+                if isinstance(run.data, Transitions):
+                    draft.ratios = draft.ratios.updated(run.data.ratios, run.data.discounts)
+                    draft.episodes.add(run)
+                    draft.constant = draft.constant.updated(run.data.features)
+            yield run, increments, clock
+
+    def _advanced(self, method: Any, found: Generator[Run, None, None]) -> Prepared:
+        """Prepare each run; if it diverges, say up to which step its tiles are sound."""
+        with closing(found):
+            for run, increments, clock in found:
+                try:
+                    with np.errstate(all="ignore"):
+                        method, work = self.method.prepare(self.algorithm, method, run, increments, clock)
+                except DivergenceError as error:
+                    before = int(run.clock.step[0]) - 1
+                    sound = max(error.step - before - 1, 0) // TILE * TILE  # rows before the tile that diverged
+                    raise _DivergedError(error, before + sound) from error
+                yield method, work
+
+
+class _DivergedError(Exception):
+    """A divergence, and the number of rows before the tile in which it happened."""
 
 
 def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:

@@ -2,15 +2,15 @@ r"""Batch means of a stream of scores, online: block sums from which their long-
 
 If scores are dependent, the variance of their sum differs from the sum of their variances. Sums over blocks longer than
 the dependence are nearly independent again. `Cascade` forms blocks of length 1, 2, 4, ... at once (Flyvbjerg and
-Petersen 1989): each level adds pairs of the level below. `EpisodeSums` uses whole episodes as blocks. All parts of the
-data (epochs, streams, merged evaluators) are centred at one common mean.
+Petersen 1989): each level adds pairs of the level below. All parts of the data (epochs, streams, merged evaluators) are
+centred at one common mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from inferl import engine
 from inferl.data.arrays import GATHER, Bools, Floats, InPlace, Integers, lengthened, room_for, squared
 from inferl.data.invariants import COUNT, bounds, shapes
-from inferl.data.streams import Clock
-from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.long_run import FEWEST_USED, long_run
 from inferl.variance.segments import Segments
 
-__all__ = ["Cascade", "EpisodeSums", "Levels", "Moments", "Scores", "block_error", "correlation"]
+__all__ = ["Cascade", "Levels", "Moments", "Scores", "block_error", "correlation"]
 
 FEWEST_BLOCKS = 8  # with fewer, the variance cannot be estimated
 FEWEST_FOR_ESS = 32  # blocks of the level from which the effective sample size of the scores is read
@@ -188,100 +186,6 @@ class Cascade(InPlace):
             self.open = np.concatenate([self.open, np.zeros((new, *self.open.shape[1:]), np.bool_)])
 
 
-@dataclass(eq=False)
-class EpisodeSums(InPlace):
-    """Whole episodes as blocks, and pairs, fours, ... of them in the order in which they end.
-
-    Pairs show whether episodes depend on each other. An episode that is open when an epoch ends belongs to the next.
-    `carries` finds its later rows, which are scored at the pilot of its first ones: with two pilots, parts that cancel
-    over a whole episode would not, and a poor early pilot would make that one episode as large as all others. When an
-    interval is read, open episodes are blocks too, up to their latest step, because the estimate has used them.
-    """
-
-    cascade: Cascade  # of one stream, whose rows are the episodes
-    sum: Floats  # (S, p) of the open episode
-    episode: Integers  # (S,) its number within the stream, 0 where none is open
-    carried: Integers  # (S,) the number of the one that was open when the epoch began, or 0
-    closed: int  # episodes that have ended, in all epochs
-
-    def verify(self) -> None:
-        """Raise for shapes that do not fit."""
-        shapes(self, {"cascade.moments.total": "J p", "sum": "S p", "episode": "S", "carried": "S"})
-        bounds(self, {"episode": COUNT, "carried": COUNT, "closed": COUNT})
-
-    @classmethod
-    def empty(cls, n_levels: int, p: int) -> EpisodeSums:
-        """Start with no episodes."""
-        none = np.zeros(0, np.int64)
-        return cls(Cascade.empty(n_levels, p), np.zeros((0, p)), none, none, 0)
-
-    @property
-    def moments(self) -> Moments:
-        """Moments of single episodes that have ended, of pairs, and so on."""
-        return self.cascade.moments
-
-    @property
-    def open(self) -> Floats:
-        """Sums of the episodes that are open, (m, p)."""
-        return np.asarray(self.sum[self.episode > 0])
-
-    @property
-    def begun(self) -> int:
-        """Number of episodes, open ones included."""
-        return self.closed + int(np.count_nonzero(self.episode))
-
-    def ended(self) -> EpisodeSums:
-        """Return a copy in which the open episodes have ended at their latest step."""
-        cascade, open = self.cascade.copy(), self.open
-        cascade.add(open, np.zeros(len(open), np.int64))
-        none = np.zeros_like(self.episode)
-        return EpisodeSums(cascade, np.zeros_like(self.sum), none, none.copy(), self.begun)
-
-    def so_far(self) -> Moments:
-        """Moments of the open episodes."""
-        open = self.open
-        moments = Moments.empty(1, open.shape[1], gather=max(len(open), 1))
-        moments.gathered[0, : len(open)], moments.waiting[0] = open, len(open)
-        return moments
-
-    def next_epoch(self, n_levels: int) -> EpisodeSums:
-        """Start an epoch with new moments; open episodes continue."""
-        cascade = Cascade.empty(n_levels, self.sum.shape[1])
-        return EpisodeSums(cascade, self.sum.copy(), self.episode.copy(), self.episode.copy(), self.closed)
-
-    def moved(self, drift: Floats) -> EpisodeSums:
-        """Add to each open episode what the mean one changes by at the next pilot; later rows use the present one."""
-        return replace(self, sum=np.where(self.episode[:, None] > 0, self.sum + drift, self.sum))
-
-    def carries(self, clock: Clock) -> Bools:
-        """Return which rows belong to episodes that were open when the epoch began."""
-        old, known = np.zeros(len(clock.slot), np.bool_), clock.slot < len(self.carried)
-        carried = self.carried[clock.slot[known]]
-        old[known] = (carried > 0) & (carried == clock.episode[known])
-        return old
-
-    def add(self, scores: Vectors, clock: Clock) -> None:
-        """Add scores, dense (T, p) or sparse with (T, m) entries."""
-        p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
-        if new > 0:
-            self.sum = np.concatenate([self.sum, np.zeros((new, p), like=self.sum)])
-            self.episode = np.concatenate([self.episode, np.zeros(new, np.int64)])
-            self.carried = np.concatenate([self.carried, np.zeros(new, np.int64)])
-        index, value = (scores.index, scores.value) if isinstance(scores, Sparse) else (None, scores)
-        row = 0
-        while row < len(value):
-            row, ended = engine.active().sum_episodes(
-                index, value, clock.slot, clock.episode, clock.last, self.sum, self.episode, row
-            )
-            self.cascade.add(ended, np.zeros(len(ended), np.int64))
-            self.closed += len(ended)
-
-    def widened(self, more: int) -> EpisodeSums:
-        """Add capacity for more parameters."""
-        wider = lengthened(self.sum, self.sum.shape[1] + more)
-        return EpisodeSums(self.cascade.widened(more), wider, self.episode, self.carried, self.closed)
-
-
 class Levels(NamedTuple):
     """Variance rates at each block length, and their weights in the long-run variance of each of k targets."""
 
@@ -300,11 +204,32 @@ class Levels(NamedTuple):
         return np.asarray(np.argmax(self.share, axis=0))
 
 
+class Blocks(Protocol):
+    """Block sums g of 1, 2, 4, ... units, of one part of the data: `Moments` of them, or one by one."""
+
+    @property
+    def blocks(self) -> Integers:
+        """Number of blocks of each level, (J,)."""
+        ...
+
+    def along(self, directions: Floats) -> tuple[Floats, Floats]:
+        """Sums of squares of h . g and of h . g for each level and each direction h (k, p): (J, k) both."""
+        ...
+
+    def spread(self, level: int) -> tuple[Floats, Floats]:
+        """Sums of squares, and sums, of each parameter's g at one level: (p,) both."""
+        ...
+
+    def products(self, directions: Floats, level: int) -> tuple[Floats, Floats]:
+        """Sums of products of h . g at one level, for all pairs of directions h (k, p), and sums: (k, k) and (k,)."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
     """All block sums of scores at one estimate, centred at one mean: dyadic blocks, and whole streams above them."""
 
-    parts: tuple[Moments, ...]
+    parts: tuple[Blocks, ...]
     wholes: Segments | None
 
     @property
@@ -322,7 +247,7 @@ class Scores:
         if level is None:
             assert self.wholes is not None
             return self.wholes.rate()
-        there = [part.spread(level) for part in self.parts if level < len(part.count)]
+        there = [part.spread(level) for part in self.parts if level < len(part.blocks)]
         squares, sums = (np.sum(x, axis=0)[None] for x in zip(*there, strict=True))
         return np.asarray(self._rates(squares, sums, np.array([level]))[0])
 
@@ -332,7 +257,7 @@ class Scores:
             assert self.wholes is not None
             residual = self.wholes.residual(directions)
             return np.asarray(residual.T @ residual)
-        there = [part.products(directions, level) for part in self.parts if level < len(part.count)]
+        there = [part.products(directions, level) for part in self.parts if level < len(part.blocks)]
         products, sums = (np.sum(x, axis=0) for x in zip(*there, strict=True))
         return np.asarray(products - np.outer(sums, sums) / max(int(self.blocks[level]), 1))
 

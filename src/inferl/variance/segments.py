@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from inferl import engine
-from inferl.data.arrays import Floats, InPlace, Integers, lengthened
+from inferl.data.arrays import Bools, Floats, InPlace, Integers, lengthened
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import MOST_QUIET, Clock
 from inferl.data.vectors import Sparse, Vectors
@@ -118,7 +118,8 @@ def add_rows(sums: Floats, row: Integers, x: Vectors) -> None:
     """Add vectors, dense (T, p) or sparse with (T, m) entries, to rows of `sums`, in place and in their order."""
     index, value = (x.index, x.value) if isinstance(x, Sparse) else (None, x)
     one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
-    engine.active().sum_episodes(index, value, row, one, never, sums, np.ones(len(sums), np.int64), 0)
+    open, order = np.ones(len(sums), np.int64), np.zeros(len(sums), np.int64)
+    engine.active().sum_episodes(index, value, row, one, never, sums, open, order, 0, 0)
 
 
 @dataclass(eq=False)
@@ -163,15 +164,22 @@ class Wholes(InPlace):
             return np.repeat(self._rows(label[:1]), len(label))
         mixed = (label.astype(np.uint64) * MIXED >> np.uint64(32)).astype(np.int64) % MOST_QUIET
         index = np.where(label < MOST_QUIET, label, mixed)
-        distinct, first = np.unique(index, return_index=True)
-        new = distinct[np.argsort(first)]
-        new = new[~np.isin(new, self.index)]
-        if len(new):
-            self.index = np.concatenate([self.index, new])
-            self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]), like=self.sum)])
-            self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
+        row, known = self._known(index)
+        if known.all():
+            return row
+        new, first = np.unique(index[~known], return_index=True)
+        self.index = np.concatenate([self.index, new[np.argsort(first)]])
+        self.sum = np.concatenate([self.sum, np.zeros((len(new), self.sum.shape[1]), like=self.sum)])
+        self.length = np.concatenate([self.length, np.zeros(len(new), np.int64)])
+        return self._known(index)[0]
+
+    def _known(self, index: Integers) -> tuple[Integers, Bools]:
+        """Find the row of each index, and whether there is one."""
+        if len(self.index) == 0:
+            return index, np.zeros(len(index), np.bool_)
         order = np.argsort(self.index)
-        return order[np.searchsorted(self.index, index, sorter=order)]
+        row = order[np.minimum(np.searchsorted(self.index, index, sorter=order), len(order) - 1)]
+        return row, self.index[row] == index
 
     def pieces(self) -> Segments:
         """Return all segments, including the current sums of running streams."""
