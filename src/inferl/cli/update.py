@@ -48,7 +48,10 @@ def update(
     if run.before is not None:
         run = before_its_end(run, run_file)
     elif run.complete:
-        raise SettingError(f"{run_file} stopped before the end of its log (--until-...), so no file comes next")
+        raise SettingError(
+            f"{run_file} was merged, or stopped before the end of its log (--until-...), so no file comes next; "
+            "evaluate the new files by themselves, and join both runs: inferl merge"
+        )
     run.options |= {"file": (*known, *new)} | ({} if every is None else {"every": every})
     Pace.parsed(run.options["every"])
     go_on(run, run_file, yes, reply)
