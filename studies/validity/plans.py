@@ -26,7 +26,7 @@ from studies.validity.study import clopper_pearson, options, partial_file, write
 SEED = 74_000
 SHAPES = ((64, 1000), (1000, 100))
 LARGE = ("episodes", "queue", "FrozenLake")  # problems of the second shape, of which there are fewer repeats
-FEWER = 6
+FEWER = 10
 AT_ONCE = 10  # repeats of a job
 NONE = {"made": "by this study"}  # looking versions up would take as long as a merge
 END, DISCOUNT = 0.2, 0.9

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from scale.logs import ROLES, frame, write
 from scale.test_plans import Inline, as_of_one_reader, digest, single
+from scale.walkers import tilt
 
 import inferl
 from inferl.errors import DataError
-from inferl.scale import Plan, plan
+from inferl.scale import Plan, plan, simulate
 
 pytestmark = [pytest.mark.integrations, pytest.mark.filterwarnings("default")]  # Ray leaves sockets to the collector
 
@@ -47,8 +48,8 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     ray.shutdown()
 
 
-def busy() -> set[int]:
-    """The processes of Ray that evaluate a part now."""
+def busy(task: bytes = b"ray::evaluate_part") -> set[int]:
+    """The processes of Ray that do a task now."""
     found = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -56,7 +57,7 @@ def busy() -> set[int]:
                 line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").strip()
             except OSError:
                 continue
-            if line.startswith(b"ray::evaluate_part"):
+            if line.startswith(task):
                 found.add(int(folder.name))
     return found
 
@@ -81,6 +82,16 @@ def test_the_same_bits_on_ray(planned: Plan, wanted: str, library: Any, tmp_path
     again = Inline()
     assert digest(planned.evaluate(executor=again, checkpoint=tmp_path / "run")) == wanted
     assert again.computed == 0
+
+
+def test_a_simulation_stops_all_workers(library: Any) -> None:
+    run = simulate("CartPole-v1", tilt, until_width=8, executor=inferl.scale.ray())
+    assert digest(run) == digest(simulate("CartPole-v1", tilt, until_width=8, executor=Inline()))
+    assert run.evaluator.episodes < 500
+    end = time.monotonic() + 20  # tasks that were submitted ahead are stopped, or end
+    while busy(b"ray::play_part") and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not busy(b"ray::play_part")
 
 
 def test_what_a_part_raises_comes_through(library: Any, tmp_path: Path) -> None:

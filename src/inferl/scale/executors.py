@@ -124,10 +124,28 @@ class Processes:
 
     def _manage(self) -> None:
         """Give tasks to processes, and results to futures; the only thread that talks to the processes."""
+        error: Exception | None = None
+        try:
+            self._serve()
+        except Exception as unforeseen:  # such as a machine that starts no more processes; nobody may wait for ever
+            error = unforeseen
+        for worker in self._team:
+            worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
+        with self._lock:
+            self._closed = True
+        for task in [*(worker.task for worker in self._team if worker.task is not None), *self._waiting]:
+            if not task.future.cancel() and error is not None:
+                task.future.set_exception(error)
+        self._team.clear()
+
+    def _serve(self) -> None:
+        """Work until the processes are to end."""
         while True:
             with self._lock:
                 if self._closed:
-                    break
+                    return
             self._assign()
             pipes = {worker.pipe: worker for worker in self._team}
             for ready in connection.wait([self._ring, *pipes]):
@@ -135,13 +153,6 @@ class Processes:
                     self._ring.recv_bytes()
                 else:
                     self._receive(pipes[ready])
-        for worker in self._team:
-            worker.process.kill()
-            worker.process.join()
-            worker.pipe.close()
-        for task in [*(worker.task for worker in self._team if worker.task is not None), *self._waiting]:
-            task.future.cancel()
-        self._team.clear()
 
     def _assign(self) -> None:
         while self._waiting:
@@ -257,8 +268,8 @@ class Ray:
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         """Compute a function as a Ray task; Ray computes it again if its worker is killed."""
         library = _import_ray()
-        task = library.remote(function).options(max_retries=ATTEMPTS, num_cpus=1)
-        future: Future[Any] = Future()
+        task = library.remote(function).options(max_retries=ATTEMPTS, num_cpus=1).remote(*args)
+        future = _RayFuture(task)
         future.set_running_or_notify_cancel()
 
         def done(inner: Future[Any]) -> None:
@@ -268,8 +279,21 @@ class Ray:
             else:  # Ray wraps what a function raised
                 future.set_exception(getattr(error, "cause", None) or WorkerError(f"Ray lost this task: {error}"))
 
-        task.remote(*args).future().add_done_callback(done)
+        task.future().add_done_callback(done)
         return future
+
+
+class _RayFuture(Future[Any]):
+    """The result of a Ray task, which can be stopped while it runs."""
+
+    def __init__(self, task: Any) -> None:
+        super().__init__()
+        self.task = task
+
+    def cancel(self) -> bool:
+        """Stop the task; its result is then an error."""
+        _import_ray().cancel(self.task)
+        return True
 
 
 def ray(address: str | None = None) -> Ray:
