@@ -6,11 +6,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import inferl
 from inferl.errors import DataError, SettingError, WorkerError
 from inferl.runs import Run
 from inferl.scale import Plan, Processes, plan
-from inferl.scale.prefix import Prefix
+from inferl.scale.prefix import ENOUGH, Prefix
 from inferl.storage.checkpoint import digest_of
 
 
@@ -58,6 +59,14 @@ class Inline:
 def digest(run: Run) -> str:
     """Of all that a run file holds, apart from when and where it was made."""
     return digest_of(replace(run, provenance={"none": ""}).saved())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def soon() -> Iterator[None]:
+    """Merge in a tree from few transitions on, as with parts of millions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inferl.scale.prefix.ENOUGH", 2500)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -384,14 +393,26 @@ def test_one_stream_is_one_part(tmp_path: Path) -> None:
 
 
 class Leaf:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, n: int) -> None:
+        self.text, self.evaluator, self.readings = text, SimpleNamespace(n=n), ()
 
 
-def test_the_tree_depends_on_the_number_of_parts_alone() -> None:
-    for number, tree in ((1, "0"), (3, "((0 1) 2)"), (7, "(((0 1) (2 3)) ((4 5) 6))")):
-        merge: Any = lambda one, other: Leaf(f"({one.text} {other.text})")  # noqa: E731
-        prefix: Any = Prefix(merge)
-        for k in range(number):
-            prefix.push(Leaf(str(k)))
-        assert prefix.folded().text == tree
+@pytest.mark.parametrize(
+    ("sizes", "tree"),
+    [
+        ([ENOUGH], "0"),
+        ([ENOUGH] * 3, "((0 1) 2)"),
+        ([ENOUGH] * 7, "(((0 1) (2 3)) ((4 5) 6))"),
+        ([ENOUGH // 3 + 1] * 8, "(((0 1 2) (3 4 5)) (6 7))"),
+        ([10, ENOUGH, 10], "((0 1) 2)"),
+    ],
+)
+def test_the_tree_depends_on_the_parts_alone(sizes: list[int], tree: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferl.scale.prefix.ENOUGH", ENOUGH)
+    monkeypatch.setattr("inferl.scale.prefix.replace", lambda run, readings: SimpleNamespace(due=np.inf))
+    merge: Any = lambda runs: Leaf(f"({' '.join(run.text for run in runs)})", 0)  # noqa: E731
+    prefix: Any = Prefix(merge)
+    for k, n in enumerate(sizes):
+        prefix.add(Leaf(str(k), n))
+    assert prefix.folded().text == tree
+    assert prefix.n == sum(sizes)

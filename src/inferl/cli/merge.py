@@ -97,8 +97,8 @@ def _merged(runs: Iterator[Run], parts: int) -> Run:
     seen: list[Any] = []
     log = _log(options) if first.command == "evaluate" else None
 
-    def join(one: Run, other: Run) -> Run:
-        return Run.merge([one, other]) if log is None else merged(log, one, other)
+    def join(runs: Sequence[Run]) -> Run:
+        return Run.merge(runs) if log is None else merged(log, runs)
 
     prefix = Prefix(join)
     for run in (first, *runs):

@@ -53,7 +53,7 @@ class Work:
         """
         folder = None if checkpoint is None else Folder.at(checkpoint)
         number, held = len(self.parts), dict[int, Any]()
-        prefix = Prefix(lambda one, other: merged(self.source, one, other))
+        prefix = Prefix(lambda runs: merged(self.source, runs))
 
         def ready() -> Iterator[Prefix]:
             """Add the parts that come next, as far as they are finished."""
@@ -103,10 +103,10 @@ class Work:
         return finished(self.source, prefix, len(self.parts))
 
 
-def merged(source: Any, one: Run, other: Run) -> Run:
+def merged(source: Any, runs: Sequence[Run]) -> Run:
     """Merge the runs of parts that follow each other."""
-    joined: Source = source.joined([one.position, other.position])
-    return Run.merge([one, other], joined)
+    joined: Source = source.joined([run.position for run in runs])
+    return Run.merge(runs, joined)
 
 
 def finished(source: Any, prefix: Prefix, parts: int) -> Run:
