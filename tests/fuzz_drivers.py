@@ -54,7 +54,7 @@ def campaign(kills: int, seed: int, folder: Path) -> Iterator[tuple[int, bool]]:
         ended = False
         before: dict[str, int] = {}
         while not ended:
-            driver = subprocess.Popen([*run, "--checkpoint", str(checkpoint)], stdout=subprocess.PIPE)
+            driver = subprocess.Popen([*run, "--checkpoint", str(checkpoint)], stdout=subprocess.DEVNULL)
             try:
                 ended = driver.wait(rng.uniform(0.4, 1.0) * whole if kills > 0 else None) == 0
             except subprocess.TimeoutExpired:
