@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inferl.data.invariants import COUNT, bounds, demand
@@ -14,6 +14,7 @@ from inferl.sources.logs.episodes.pairing import Pairing
 from inferl.sources.logs.features.encoding import Learned
 from inferl.sources.logs.features.formula import Formula
 from inferl.sources.logs.inputs.digests import Digest
+from inferl.sources.logs.inputs.messages import Place
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.policies.propensities import Propensities
 from inferl.sources.logs.policies.targets import TargetPolicy
@@ -42,6 +43,7 @@ class Progress:
     policies: str = ""  # digest of the target policies that are tables
     propensities: Propensities | None = None  # of a behaviour policy that was fitted
     complete: bool = False
+    place: Place | None = None  # in a stream, which is read on from there
 
     def verify(self) -> None:
         """Check the shapes and bounds of a position that comes from a file."""
@@ -80,7 +82,12 @@ class Progress:
 
     def rest_of(self, pieces: Iterator[Piece], digest: Digest, log: str) -> Iterator[Piece]:
         """Yield the rows after those that were read, which must be the same; they are added to the digest."""
-        left = self.rows  # to be passed over
+        left = 0 if self.place is not None else self.rows  # to be passed over
+        if self.place is not None and str(digest) != self.digest:
+            raise CheckpointMismatchError(
+                f"{log}: the run has read other columns, or other features; restore them, or evaluate the stream from "
+                "the beginning"
+            )
         for piece in pieces:
             rest = piece
             if left:
@@ -93,6 +100,15 @@ class Progress:
                 yield rest
         if left:
             raise self._another_log(log, f"were read before, and now there are {self.rows - left}")
+
+    def first_of(self, pieces: Iterator[Piece], most: int | None) -> Iterator[Piece]:
+        """Yield pieces, up to so many rows of the log."""
+        while (most is None or self.rows < most) and (piece := next(pieces, None)) is not None:
+            yield piece if most is None else piece[: most - self.rows]
+
+    def opened(self) -> Progress:
+        """Return it without an end of the stream: by the time that it is read on, there may be more messages."""
+        return self if self.place is None else replace(self, place=replace(self.place, ends={}))
 
     def _another_log(self, log: str, problem: str) -> CheckpointMismatchError:
         """Return the error that the rows of a log are not those that were read."""
