@@ -25,10 +25,11 @@ from streaming import File, Kafka, Redis, kafka_broker, redis_server, rows
 
 from inferl.runs import Run
 
-__all__ = ["Outcome", "campaign"]
+__all__ = ["INFERL", "Outcome", "campaign"]
 
 INFERL = [sys.executable, "-c", "from inferl.cli import main; main()"]
 OPTIONS = ["--state", "s", "--n-states", "3", "--discount", "0.9", "--follow", "--json", "--quiet"]
+MOST = 20.0  # seconds that a reader may live without a checkpoint
 TAIL = 400  # rows at the end for which nobody waits, so that each partition has one after the last that counts
 
 
@@ -60,17 +61,19 @@ def campaign(stream: Any, folder: Path, kills: int, seed: int, share: int = 300,
             stderr=subprocess.PIPE,
         )
         share_now = sent[life * share : (life + 1) * share if life < kills else None]
-        death = time.monotonic() + rng.uniform(0.8, 2.6)
-        while share_now:
+        death = None if rng.random() < 0.8 else time.monotonic() + rng.uniform(0.1, 2.0)
+        saved, begin = _changed(run_file), time.monotonic()
+        while share_now or (life < kills and process.poll() is None):
             burst = rng.randint(1, 40)
-            stream.send(share_now[:burst], size)
+            if share_now:
+                stream.send(share_now[:burst], size)
             share_now = share_now[burst:]
             time.sleep(rng.uniform(0.0, 0.1))
-            if life < kills and time.monotonic() > death and process.poll() is None:
+            now = time.monotonic()
+            if death is None and (_changed(run_file) != saved or now > begin + MOST):
+                death = now + rng.uniform(0.0, 0.7)  # most die some time after their first checkpoint
+            if life < kills and death is not None and now > death and process.poll() is None:
                 process.kill()
-        if life < kills:
-            time.sleep(max(death - time.monotonic(), 0.0))
-            process.kill()
         _, said = process.communicate(timeout=120)
         if life == kills or process.returncode != -9:
             assert process.returncode == 0, said.decode()
@@ -80,6 +83,10 @@ def campaign(stream: Any, folder: Path, kills: int, seed: int, share: int = 300,
     straight = folder / "straight.run"
     subprocess.run([*INFERL, *evaluate, str(straight)], stdout=subprocess.DEVNULL, check=True, timeout=120)
     return Outcome(kills, early, tuple(resumed_at), n_rows, _same(run_file, straight))
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from inferl.errors import DataError, SettingError
-from inferl.sources.logs.inputs.readers import Part, read_part
+from inferl.sources.logs.inputs.readers import Part, codec_of, read_part
 
 __all__ = ["GrowingFile"]
 
@@ -30,10 +30,10 @@ class GrowingFile:
     def open(self) -> Iterator[Part | None]:
         """Open the file, and wait for its first line."""
         with _Tail(self.path) as tail:
-            part = read_part(self.path, tail)
-            if part is None or not hasattr(part, "lines") or "(" in part.format:
+            begin = tail.peek(16)
+            if codec_of(begin) is not None or begin.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
                 raise SettingError(f"{self.path} cannot be followed: only text that is not compressed grows by lines")
-            yield part
+            yield read_part(self.path, tail)
 
 
 class _Tail:
