@@ -194,7 +194,7 @@ class MessageLog:
         return f"{self.name}, {self._messages.about(self._latest[place].message)}", row
 
     def _receive(self, most: int) -> bool:
-        """Hold the next rows, `most` of them, or those at hand if the stream is followed; return whether there are any."""
+        """Hold the next rows, `most` of them, or those at hand if the stream is followed; return if there are any."""
         done = {} if self._place is None else self._place.lines  # rows that were read before a run was resumed
         at = {} if self._place is None else self._place.at
         while len(self._held) < most and not (self._held and self._stream.follow):
