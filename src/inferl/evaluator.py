@@ -101,7 +101,8 @@ class Evaluator:
     method
         Turns increments into intervals: `LeastSquares` (the default) or `OnlineBootstrap`.
     threads
-        Number of threads that share the work; it changes no bit. Default: all cores, or ``OMP_NUM_THREADS``.
+        Number of threads that share the work; it changes no bit. Default: all cores, or ``OMP_NUM_THREADS``. From four
+        on, two more prepare the rows of long chunks.
     backend
         Does the arithmetic: ``"auto"``, ``"native"``, ``"reference"``, ``"torch"`` (on a GPU), or a `Backend` of your
         own. Files record neither backend nor threads.

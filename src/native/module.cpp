@@ -211,7 +211,6 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
     const std::size_t height = kernel.tile_rows, width = kernel.tile_columns;
     const std::size_t tall = (p + height - 1) / height, wide = (p + width - 1) / width;  // panels
     const std::size_t u_size = tall * height * rows, each = u_size + wide * width * rows;
-    const std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
     static thread_local std::vector<double> space;
     // Some batches of one product, the first of them packed at a place among those of all products.
     struct Part {
@@ -240,6 +239,11 @@ void multiply(const std::vector<Product> &products, std::size_t rows, std::size_
             else
                 pack(batch->v, panel - tall, width, to + u_size + (panel - tall) * width * rows);
         });
+        // A task is some panels of u with one of v, which stays in the cache; of a small matrix, fewer for each thread.
+        std::size_t block = std::max<std::size_t>(128 / height, 1), blocks = (tall + block - 1) / block;
+        for (; block > 1 && parts.size() * wide * blocks < 4 * static_cast<std::size_t>(useful) && useful > 1;
+             blocks = (tall + block - 1) / block)
+            block /= 2;
         Workers::share(parts.size() * wide * blocks, useful, [&](std::size_t task) {
             const Part &part = parts[task / (wide * blocks)];
             const std::size_t panel = task / blocks % wide, first = panel * width, there = std::min(width, p - first);

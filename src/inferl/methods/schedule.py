@@ -192,11 +192,13 @@ class Schedule:
 
         A run passes three stages: its increments, `prepare`, and `commit`, which the caller does. If `at_once`, each
         stage has a thread, so that what one does on a single core does not hold up the others. A device takes work
-        from one thread, which does not wait for it, and long runs are better there.
+        from one thread, which does not wait for it, and long runs are better there. A user's function may be slow, and
+        an interrupt would have to wait for it in another thread.
         """
         found = self._followed(draft, self._runs(draft, steps))
-        enough = self.threads >= FEWEST_AT_ONCE and len(steps) > self.run and self.backend.device is None
-        at_once = at_once and enough
+        if self.threads < FEWEST_AT_ONCE or self.backend.device is not None or not self.algorithm.affine:
+            at_once = False
+        at_once = at_once and len(steps) > self.run
         stages = self._advanced(draft.method, ahead(found) if at_once else found)
         return ahead(stages) if at_once else stages
 
