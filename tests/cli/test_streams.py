@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,14 +71,15 @@ def test_until_enough_rows_or_a_narrow_interval(log: Path, tmp_path: Path) -> No
 def test_what_is_refused_for_streams(log: Path, tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
     settings.write_text("# who\nsecurity.protocol=SASL_SSL\nnonsense\n")
-    for command, message in (
+    refused: tuple[tuple[tuple[str | Path, ...], str], ...] = (
         (("evaluate", "kafka://a:1/b", "kafka://a:1/c", *SMALL), "a stream is read alone"),
         (("evaluate", "kafka://me:secret@a:1/b", *SMALL), "do not belong in a URI"),
         (("evaluate", "kafka://a:1/b", "--plan", *SMALL), "is a stream, which has no plan"),
         (("evaluate", log, "--follow", log, *SMALL), "one file of text"),
         (("evaluate", log, *SMALL, "--client-settings", settings), "line 3 is not name=value"),
         (("evaluate", log, *SMALL, "--client-settings", tmp_path / "none"), "cannot be read"),
-    ):
+    )
+    for command, message in refused:
         result = call(*command)
         assert result.exit_code == 2, result.output
         assert message in result.stderr
@@ -85,6 +87,14 @@ def test_what_is_refused_for_streams(log: Path, tmp_path: Path) -> None:
     settings.write_text("a=b\n")
     result = call("evaluate", log, *SMALL, "--client-settings", settings)
     assert "settings are those of the client of a stream" in result.stderr
+
+
+@pytest.mark.parametrize(("library", "uri"), [("confluent_kafka", "kafka://a:1/b"), ("redis", "redis://a:1/b")])
+def test_a_library_that_is_missing(library: str, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    result = call("evaluate", uri, *SMALL)
+    assert result.exit_code == 2
+    assert f"pip install 'inferl[{uri.partition(':')[0]}]'" in result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +131,7 @@ def test_a_bad_message_keeps_the_run(broker: str, tmp_path: Path) -> None:
     topic.send(sent[:200])
     topic.send_bytes(b'{"s": 1')
     topic.send(sent[200:])
-    options = ["--client-settings", settings, "--checkpoint", run_file, "--json"]
+    options: list[str | Path] = ["--client-settings", settings, "--checkpoint", run_file, "--json"]
     result = call("evaluate", topic.name, *SMALL, *options)
     assert result.exit_code == 2
     assert "partition 0, offset 200, row 201" in result.stderr

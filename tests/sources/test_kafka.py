@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kill_streams import INFERL, campaign
-from streaming import Kafka, kafka_broker, rows
+from streaming import File, Kafka, kafka_broker, rows
 
 import inferl
 from inferl.errors import CheckpointError, CheckpointMismatchError, DataError, SettingError
@@ -108,6 +108,7 @@ def test_several_rows_a_message_and_messages_without_rows(broker: str) -> None:
     other.send(sent, 7)
     other.send_bytes(b"\n \n")
     assert bits(opened(one)) == bits(opened(other))
+    assert inferl.evaluate_log(other.name, **SMALL).interval.n == 49
     check_source(lambda: opened(other, batch=5), chunks=20)  # positions inside a message
 
 
@@ -118,6 +119,27 @@ def test_a_partition_far_ahead_of_the_others(topic: Kafka, monkeypatch: pytest.M
     source = opened(topic, partitions=(0, 1))
     assert sum(len(chunk) for chunk in source) == 2000
     assert source.rows == 2002
+
+
+def test_a_partition_that_is_silent(
+    topic: Kafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inferl.sources.logs.inputs.kafka.QUIET", 0.5)
+    sent = [(0, 1000 + i, {"s": i % 3, "reward": float(i)}) for i in range(50)]
+    topic.send(sent)
+    source = opened(topic, partitions=(0, 3), follow=True, n_rows=50)
+    found: list[float] = []
+    thread = threading.Thread(target=lambda: found.extend(r for chunk in source for r in chunk.rewards.tolist()))
+    thread.start()
+    for _ in range(300):
+        if "messages wait for partition 3, which is silent" in caplog.text:
+            break
+        time.sleep(0.1)
+    assert "messages wait for partition 3, which is silent" in caplog.text
+    assert not found
+    topic.send([(3, 2000, sent[0][2])])
+    thread.join(30)
+    assert found == [float(i) for i in range(49)]
 
 
 def test_new_messages_are_read_by_a_source_that_is_resumed(topic: Kafka) -> None:
@@ -178,7 +200,7 @@ def test_what_cannot_be_read(topic: Kafka, broker: str, monkeypatch: pytest.Monk
         list(inferl.sources.kafka(broker, "nowhere", **SMALL))
 
 
-def test_positions_that_do_not_fit(topic: Kafka) -> None:
+def test_positions_that_do_not_fit(topic: Kafka, tmp_path: Path) -> None:
     topic.send(rows(100, 7))
     source = opened(topic, batch=30)
     next(iter(source))
@@ -197,6 +219,13 @@ def test_positions_that_do_not_fit(topic: Kafka) -> None:
         list(moved(at=place["at"] | {"0": "-1"}))
     with pytest.raises(CheckpointError, match="does not name its parts"):
         moved(at={})
+    path = tmp_path / "log.jsonl"
+    File(path).send(rows(50, 7))
+    log = inferl.sources.table(path, **SMALL)
+    list(log)
+    for one, position in ((opened(topic), log.position), (log, source.position)):
+        with pytest.raises(CheckpointMismatchError, match="is that of a log of another kind"):
+            list(one.resume(position))
 
 
 def test_messages_that_were_discarded(topic: Kafka) -> None:

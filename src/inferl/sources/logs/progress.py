@@ -69,6 +69,19 @@ class Progress:
             raise CheckpointMismatchError(f"{log}: the {other}; restore them, or evaluate the log from the beginning")
         self.policies = digest
 
+    def check_settings(self, clip: float | None, idle_timeout: float, log: str) -> None:
+        """Refuse settings that are not those of the rows before."""
+        if self.clipped and clip is None:
+            raise CheckpointMismatchError(
+                f"{log}: the position to resume from has {self.clipped} clipped ratios, and this log clips none; give "
+                "the same clip, or evaluate the log from the beginning"
+            )
+        if self.pairing.idle != idle_timeout:
+            raise CheckpointMismatchError(
+                f"{log}: the position to resume from has another idle_timeout; give the same, or evaluate the log from "
+                "the beginning"
+            )
+
     def check_dimension(self, dimension: int, log: str) -> None:
         """Refuse features of another dimension than those before."""
         if self.dimension not in (0, dimension):

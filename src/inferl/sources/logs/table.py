@@ -294,16 +294,7 @@ class Table:
         Standard input must be piped in again from its beginning.
         """
         progress: Progress = from_plain(Progress, position)
-        if progress.clipped and self.clip is None:
-            raise CheckpointMismatchError(
-                f"{self.name}: the position to resume from has {progress.clipped} clipped ratios, and this log clips "
-                "none; give the same clip, or evaluate the log from the beginning"
-            )
-        if progress.pairing.idle != self.idle_timeout:
-            raise CheckpointMismatchError(
-                f"{self.name}: the position to resume from has another idle_timeout; give the same, or evaluate the "
-                "log from the beginning"
-            )
+        progress.check_settings(self.clip, self.idle_timeout, self.name)
         waiting = progress.pairing.waiting
         if progress.starts.number == 0 and (waiting is None or waiting.features.ndim == 1):
             # No array confirms the number, and a wrong one could ask for any amount of memory.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferl.errors import SettingError
+from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.sources.logs.inputs.files import File, find_files, is_uri
 from inferl.sources.logs.inputs.frames import is_frame, is_relation, open_frame
 from inferl.sources.logs.inputs.growing import GrowingFile
@@ -35,6 +35,11 @@ __all__ = ["exists", "is_live", "log_name", "open_at", "open_log", "reopenable",
 
 def open_at(source: Any, place: Place | None, rows: int) -> Log | MessageLog:
     """Open whatever may be a log, for a ``with`` statement; a stream at a place, after so many rows."""
+    if isinstance(source, Stream) != (place is not None) and rows:
+        raise CheckpointMismatchError(
+            f"{log_name(source)}: the position to resume from is that of a log of another kind; evaluate this one from "
+            "the beginning"
+        )
     return MessageLog(source, place, rows) if isinstance(source, Stream) else open_log(source)
 
 
