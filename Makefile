@@ -105,7 +105,7 @@ sanitize: ## the tests of the compiled kernel under the address and undefined-be
 		-C cmake.define.INFERL_SANITIZE=ON -e '.[test]'
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc INFERL_REQUIRE_NATIVE=1 \
-		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider $(SANITIZED)
+		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider -m "not ($(MARKED))" $(SANITIZED)
 
 # Each prints what it counted; ARGUMENTS="--inputs 1000000" for a night.
 fuzz: $(TEST_READY) ## damaged and forged inputs of all kinds: a long campaign, of which `make test` runs a short part
