@@ -24,7 +24,7 @@ SANITIZED = tests/engine tests/algorithms tests/methods tests/variance tests/tes
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: bench test-gpu bench-gpu reproduce pages validity browser docs sanitize fuzz help demo test test-all lint types imports pytest format clean
+.PHONY: bench test-gpu bench-gpu reproduce pages validity browser redis docs sanitize fuzz help demo test test-all lint types imports pytest format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +34,7 @@ demo: $(DEMO_READY) ## install the package, run the demonstration
 
 test: lint types imports pytest ## all checks: lint, types, imports, tests
 
-test-all: $(TEST_ALL_READY) browser ## the tests that need torch, atari, a browser, the built docs or other libraries (run `make test` first)
+test-all: $(TEST_ALL_READY) browser redis ## the tests that need torch, atari, a browser, the built docs or other libraries (run `make test` first)
 	$(BIN)/python -m pytest -q -rs -m "$(MARKED)"
 
 docs: $(DOCS_READY) ## the documentation, as a web site in docs/_build/html
@@ -46,6 +46,12 @@ browser:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	{ $(APT_INSTALL) chromium || { apt-get -q update && $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 || \
 	echo "browser: there is no Chromium, and it cannot be installed here; the tests in a browser will be skipped"
+
+# Nor is a Redis server; the tests start servers of their own.
+redis:
+	@command -v redis-server >/dev/null || \
+	{ $(APT_INSTALL) redis-server || { apt-get -q update && $(APT_INSTALL) redis-server; }; } >/dev/null 2>&1 || \
+	echo "redis: there is no redis-server, and it cannot be installed here; the tests with Redis will be skipped"
 
 lint: $(TEST_READY) ## formatting and lint rules (ruff)
 	$(BIN)/ruff format --check .

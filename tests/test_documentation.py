@@ -156,5 +156,5 @@ def test_the_extra_all_leaves_the_build_of_torch_to_the_user() -> None:
     extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (everything,) = extras["all"]
     named = everything.removeprefix("inferl[").removesuffix("]").split(",")
-    assert set(named) == {"gym", "data", "fit", "remote", "plot", "report", "atari"}
+    assert set(named) == {"gym", "data", "fit", "remote", "plot", "report", "atari", "kafka", "redis"}
     assert not any("torch" in line for name in named for line in extras[name])

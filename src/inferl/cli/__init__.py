@@ -70,7 +70,7 @@ def _inferl(
     Start with:  [bold]inferl demo[/bold]
 
     Exit codes: 0 success, 1 a gate (--require-..., --margin) was not met, 2 bad input, 3 not decided (--margin), 130
-    interrupted.
+    interrupted, 143 stopped by SIGTERM.
     """
 
 

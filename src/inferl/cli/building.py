@@ -43,7 +43,7 @@ _COLUMNS = (
     *("action", "behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )
-_PLAIN = ("n_states", "discount", "clip", "episodes_end", "gaps", "skip_bad", "time_limit")
+_PLAIN = ("n_states", "discount", "clip", "episodes_end", "gaps", "skip_bad", "time_limit", "n_rows")
 
 
 def stored(params: Mapping[str, Any], leave_out: tuple[str, ...]) -> dict[str, Any]:
@@ -78,6 +78,7 @@ def make_source(command: str, options: Mapping[str, Any]) -> Source:
 def make_table(options: Mapping[str, Any]) -> Table:
     """Open the log that the options of ``inferl evaluate`` describe."""
     from inferl.sources import table
+    from inferl.sources.logs.inputs.streams import followed, read_settings
 
     said: dict[str, Any] = {name: _columns(options[name]) for name in _COLUMNS if name in options}
     for text in map_in(options):
@@ -95,7 +96,9 @@ def make_table(options: Mapping[str, Any]) -> Table:
     policies = {text: _imported(text) if code_in(text) else text for text in _names(options.get("policy", ""))}
     policy = policies if len(policies) > 1 else next(iter(policies.values()), None)
     fit = options.get("fit_behaviour")
-    return table(list(options["file"]), **said, policy=policy, fit_behaviour=fit, **plain)
+    settings = read_settings(options["client_settings"]) if "client_settings" in options else None
+    source = followed(list(options["file"]), settings, options.get("follow", False))
+    return table(source, **said, policy=policy, fit_behaviour=fit, **plain)
 
 
 def map_in(options: Mapping[str, Any]) -> list[str]:

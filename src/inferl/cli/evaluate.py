@@ -12,6 +12,7 @@ from inferl.cli.options import MOMENTARY, LogWorkers, PolicyReply, Settings, Ski
 __all__ = ["evaluate"]
 
 _PANEL = "Columns (none: there is no such column; left out: recognised by its name)"
+_LIVE = "Streams, and logs that grow"
 _RATIOS = "Ratios of target to behaviour policy, for off-policy evaluation"
 
 
@@ -29,7 +30,8 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Parquet, CSV, JSON lines or Arrow: files, folders, globs, URIs; - for standard input.",
+            help="Parquet, CSV, JSON lines or Arrow: files, folders, globs, URIs; - for standard input. Or a stream: "
+            "kafka://HOST:PORT/TOPIC, redis://HOST:PORT/STREAM.",
         ),
     ],
     *,
@@ -109,6 +111,24 @@ def evaluate(
         typer.Option("--plan", help="Show files, rows and columns, and stop: little is read.", rich_help_panel=_PANEL),
     ] = False,
     settings: Settings,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="At the end of a stream, or of one file of text, wait for more; until --until-width, --n-rows, Ctrl-C "
+            "or SIGTERM.",
+            rich_help_panel=_LIVE,
+        ),
+    ] = False,
+    n_rows: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows.", rich_help_panel=_LIVE)] = None,
+    client_settings: Annotated[
+        str | None,
+        typer.Option(
+            help="Settings of the client of a stream, such as user and password: a file of lines name=value.",
+            rich_help_panel=_LIVE,
+            metavar="FILE",
+        ),
+    ] = None,
     skip_bad: SkipBad = 0,
     team: LogWorkers,
     config: Config,
@@ -133,6 +153,8 @@ def evaluate(
 
     [bold]inferl evaluate --config night.toml --discount 0.9[/bold]
 
+    [bold]inferl evaluate kafka://localhost:9092/steps --features hr,bp --follow --checkpoint live.run[/bold]
+
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
     if config.write_config is not None:
@@ -145,6 +167,8 @@ def evaluate(
 
     options = stored(ctx.params, MOMENTARY)
     options["file"] = tuple(map(absolute, file))
+    if client_settings is not None:
+        options["client_settings"] = absolute(client_settings)
     if policy is not None:
         options["policy"] = with_paths(policy)
     if team.regroup is not None:

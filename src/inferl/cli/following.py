@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,7 +40,7 @@ __all__ = ["BASELINES", "INTERRUPTED", "asked", "check_aim", "complete", "decisi
 BASELINES = ("pdis", "wpdis", "monte-carlo")
 LOOK = Pace(seconds=0.5)  # between two looks at the interval on a terminal
 ASKED = 1.02  # whether a run may stop is checked when the data have grown by this factor
-INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
+INTERRUPTED, TERMINATED = 130, 143  # exit codes, as shells have them: 128 + SIGINT, 128 + SIGTERM
 
 
 def evaluate_source(command: str, options: dict[str, Any], settings: Settings, reply: Reply) -> None:
@@ -85,8 +87,9 @@ def complete(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint
     """Update a run until its source ends, and answer; if interrupted, answer with what was read."""
     name = "run" if checkpoint is None else checkpoint.stem
     try:
-        _follow(run, source, chunks, checkpoint, reply)
-    except KeyboardInterrupt:
+        with _terminable():
+            _follow(run, source, chunks, checkpoint, reply)
+    except KeyboardInterrupt as interrupt:
         so_far = Answer.of(run, name)
         typer.echo(as_json(so_far.content(final=False)) if reply.json_lines else so_far.brief)
         kept = ""
@@ -94,8 +97,29 @@ def complete(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint
             run.save(checkpoint)
             kept = f"; the run so far is in {checkpoint}; continue it with: inferl resume {checkpoint}"
         typer.echo(f"inferl: interrupted after {run.evaluator.n:,} transitions{kept}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(TERMINATED if isinstance(interrupt, _Terminated) else INTERRUPTED) from None
     give(Answer.of(run, name), reply)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Treat SIGTERM, by which services are stopped, as an interrupt."""
+
+    def terminate(*_: object) -> None:
+        raise _Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def _follow(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint: Path | None, reply: Reply) -> None:

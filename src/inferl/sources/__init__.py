@@ -15,7 +15,9 @@ __all__ = [
     "Table",
     "TensorRollouts",
     "VectorEvaluatorWrapper",
+    "kafka",
     "minari",
+    "redis",
     "rollout",
     "table",
     "tensor",
@@ -31,7 +33,9 @@ _HOME = {
     "Source": "base",
     "Starts": "starts",
     "Table": "logs.table",
+    "kafka": "streams",
     "minari": "datasets",
+    "redis": "streams",
     "rollout": "gym",
     "table": "logs.table",
     "TensorRollouts": "tensors",
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from inferl.sources.logs.plan import Plan
     from inferl.sources.logs.table import Table, table
     from inferl.sources.starts import Starts
+    from inferl.sources.streams import kafka, redis
     from inferl.sources.tensors import TensorRollouts, tensor
     from inferl.sources.wrapper import EvaluatorWrapper, VectorEvaluatorWrapper
 

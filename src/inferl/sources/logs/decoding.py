@@ -85,14 +85,16 @@ class Decoder:
     gaps: bool
     ends: bool  # whether a time limit terminates
     clock: bool = False  # the order is a time in seconds, even if its numbers are whole
+    kept: bool = False  # a server keeps bad rows, which nobody can repair
 
     def decode(self, batch: Any, broken: Broken, first_row: int, mixed: bool = False) -> tuple[LogRows, Faults]:
         """Decode rows, the first of which has the number `first_row`; if episodes are mixed, each is a group."""
         columns = self.columns
         n = len(batch)
         faults = Faults(first_row, n)
-        # With several episodes at once, a row of unknown episode could belong to any: it cannot be skipped.
-        single = not mixed and columns.stream is None
+        # With several episodes at once, a row of unknown episode could belong to any: it cannot be skipped in a log
+        # that can be repaired.
+        single = self.kept or (not mixed and columns.stream is None)
         for place, (value, problem) in broken.items():
             faults.note_one(place, "", value, problem, skip=single)
         episode, labelled = _labels(batch, columns.episode, faults, single)

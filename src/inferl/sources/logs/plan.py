@@ -10,7 +10,7 @@ from typing import Any
 from inferl.errors import SettingError
 from inferl.sources.logs.columns import Columns, home_of, recognised
 from inferl.sources.logs.cutting import ROWS, cut_log, is_cuttable
-from inferl.sources.logs.inputs.opening import log_name, open_log, rereadable
+from inferl.sources.logs.inputs.opening import is_live, log_name, open_log, rereadable
 from inferl.sources.logs.inputs.parts import OpenPart, check_kinds
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.values import column_of, flags, labels
@@ -181,6 +181,8 @@ def make_plan(
     sessions
         Whether labels are those of users, whose episodes end after a pause.
     """
+    if is_live(source):
+        raise SettingError(f"{log_name(source)} is a stream, which has no plan; leave the plan out")
     if not rereadable(source):
         raise SettingError(f"a plan would use up {log_name(source)}, which can be read only once; leave the plan out")
     problems: list[str] = []

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
+
 from inferl.data.invariants import COUNT, bounds, demand
+from inferl.data.transitions import Transitions
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain
 from inferl.sources.logs.decoding import LogRows
 from inferl.sources.logs.episodes.endings import NO_ROWS, Endings, RowCount
-from inferl.sources.logs.episodes.pairing import Pairing
+from inferl.sources.logs.episodes.pairing import Paired, Pairing
 from inferl.sources.logs.episodes.scattering import LabelSample
 from inferl.sources.logs.features.encoding import Learned
 from inferl.sources.logs.features.formula import Formula
 from inferl.sources.logs.inputs.digests import Digest
+from inferl.sources.logs.inputs.messages import Place
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.policies.propensities import Propensities
 from inferl.sources.logs.policies.targets import TargetPolicy
@@ -47,6 +51,7 @@ class Progress:
     propensities: Propensities | None = None  # of a behaviour policy that was fitted
     labels: LabelSample | None = None  # of a part of a log: labels that no other part may have
     complete: bool = False
+    place: Place | None = None  # in a stream, which is read on from there
 
     def verify(self) -> None:
         """Check the shapes and bounds of a position that comes from a file."""
@@ -121,6 +126,32 @@ class Progress:
                 f"of them: {fault}"
             )
 
+    def chunk(self, paired: Paired | None, clip: float | None, discount: float) -> Iterator[Transitions]:
+        """Count the rows that have their next states, and yield a chunk of them, if there are any."""
+        if paired is None:
+            return
+        rows = paired.rows
+        n_states = self.dimension if paired.starts.ndim == 1 else None
+        self.starts = self.starts.updated(paired.starts, n_states)
+        if len(rows) == 0:
+            return
+        self.kept = self.kept.plus(rows.rewards)
+        ratios = rows.ratios
+        if clip is not None:
+            self.clipped += int(np.sum(ratios > clip))
+            ratios = np.minimum(ratios, clip)
+        yield Transitions(
+            rows.features,
+            rows.rewards,
+            paired.next_features,
+            np.where(rows.marks.terminated, 0.0, discount),
+            ratios,
+            last=paired.last,
+            episode=rows.marks.segment,
+            stream=rows.marks.stream,
+            truncated=paired.last & (rows.limited | ~rows.marks.terminated),
+        )
+
     def check_dimension(self, dimension: int, log: str) -> None:
         """Refuse features of another dimension than those before."""
         if self.dimension not in (0, dimension):
@@ -134,7 +165,12 @@ class Progress:
 
     def rest_of(self, pieces: Iterator[Piece], digest: Digest, log: str) -> Iterator[Piece]:
         """Yield the rows after those that were read, which must be the same; they are added to the digest."""
-        left = self.rows  # to be passed over
+        left = 0 if self.place is not None else self.rows  # to be passed over
+        if self.place is not None and str(digest) != self.digest:
+            raise CheckpointMismatchError(
+                f"{log}: the run has read other columns, or other features; restore them, or evaluate the stream from "
+                "the beginning"
+            )
         for piece in pieces:
             rest = piece
             if left:
@@ -147,6 +183,15 @@ class Progress:
                 yield rest
         if left:
             raise self._another_log(log, f"were read before, and now there are {self.rows - left}")
+
+    def first_of(self, pieces: Iterator[Piece], most: int | None) -> Iterator[Piece]:
+        """Yield pieces, up to so many rows of the log."""
+        while (most is None or self.rows < most) and (piece := next(pieces, None)) is not None:
+            yield piece if most is None else piece[: most - self.rows]
+
+    def opened(self) -> Progress:
+        """Return it without an end of the stream: by the time that it is read on, there may be more messages."""
+        return self if self.place is None else replace(self, place=replace(self.place, ends={}))
 
     def _another_log(self, log: str, problem: str) -> CheckpointMismatchError:
         """Return the error that the rows of a log are not those that were read."""

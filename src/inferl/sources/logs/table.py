@@ -22,20 +22,22 @@ from inferl.sources.logs.columns import Column, Columns, choice, resolve
 from inferl.sources.logs.cutting import Cut, cut_log
 from inferl.sources.logs.decoding import Decoder, LogRows
 from inferl.sources.logs.episodes.admission import admit
-from inferl.sources.logs.episodes.endings import Endings
+from inferl.sources.logs.episodes.endings import Endings, check_termination
 from inferl.sources.logs.episodes.labelling import Labelling
 from inferl.sources.logs.episodes.mixing import is_mixed
-from inferl.sources.logs.episodes.pairing import Paired, Pairing, idle_seconds
+from inferl.sources.logs.episodes.pairing import Pairing, idle_seconds
 from inferl.sources.logs.episodes.scattering import LabelSample
 from inferl.sources.logs.faults import Faults, Shown
 from inferl.sources.logs.features.ages import aged
 from inferl.sources.logs.features.encoding import Encoder, Encoding, encoded_state
 from inferl.sources.logs.features.states import check_next, check_state, encoding_of, learn_source
 from inferl.sources.logs.inputs.digests import Digest
-from inferl.sources.logs.inputs.opening import log_name, open_log, reopenable, rereadable
+from inferl.sources.logs.inputs.messages import MessageLog, Stream, by_partition
+from inferl.sources.logs.inputs.opening import is_live, log_name, open_at, open_log, reopenable, rereadable
 from inferl.sources.logs.inputs.parts import Log
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.inputs.readers import damage, import_pyarrow
+from inferl.sources.logs.inputs.streams import followed
 from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies.propensities import Propensities, behaviour_formula, fit_source
 from inferl.sources.logs.policies.ratios import RatioReader
@@ -77,6 +79,7 @@ class Table:
     ends: bool
     skip_bad: int
     batch: int
+    n_rows: int | None
     _begin: Progress | None = None  # where an iteration starts
     # Of the latest iteration: now and, once it has reached the end, before the end.
     _now: list[Progress] = field(default_factory=list)
@@ -87,13 +90,13 @@ class Table:
         return f"Table({self.name}, {f'{self.rows} rows read' if self._now else 'not read yet'})"
 
     def __iter__(self) -> Iterator[Transitions]:
-        if self._opened and not self.rereadable:
+        if self._opened and not (self.rereadable or is_live(self.source)):
             raise SettingError(f"{self.name} can be read only once, and it was; read a file, or make it again")
         self._opened.append(True)
         progress = deepcopy(self._begin) or self._fresh()
         if not progress.complete:
             self._learn(progress)
-        with open_log(self.source) as log:
+        with open_at(self.source, progress.place, progress.rows) as log:
             encoding = self._encoding(log.columns)
             columns, targets = self._read_as(log.name, log.columns)
             formula = behaviour_formula(self.fit_behaviour, log.columns)
@@ -120,18 +123,18 @@ class Table:
                 read = piece if admitted.fatal is None else piece[: admitted.fatal.row - faults.first_row]
                 read.add_to(digest)
                 progress.rows += len(read)
-                progress.digest = str(digest)
+                progress.digest, progress.place = str(digest), log.place(read)
                 progress.skipped += len(admitted.skipped)
                 kept = admitted.skipped[: KEPT - len(progress.faults)]
                 progress.faults += tuple(str(fault.error(log.where)) for fault in kept)
-                yield from self._chunk(paired, progress)
+                yield from progress.chunk(paired, self.clip, self.discount)
                 if admitted.fatal is not None:
                     raise admitted.fatal.error(log.where, progress.skipped)
             ended = deepcopy(progress)
             paired = ended.pairing.finish()
             ended.complete = True
             self._now[:] = [ended, progress]
-            yield from self._chunk(paired, ended)
+            yield from ended.chunk(paired, self.clip, self.discount)
 
     def _learn(self, progress: Progress) -> None:
         """Make the passes over the log that come before the first row, if they were not made before."""
@@ -141,11 +144,18 @@ class Table:
             progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
 
     def _decoded(
-        self, log: Log, encoding: Encoding, ratios: RatioReader, columns: Columns, progress: Progress, digest: Digest
+        self,
+        log: Log | MessageLog,
+        encoding: Encoding,
+        ratios: RatioReader,
+        columns: Columns,
+        progress: Progress,
+        digest: Digest,
     ) -> Iterator[tuple[Piece, Any, LogRows, Faults]]:
         """Read on and decode; where it turns out that episodes are mixed, a piece is cut in two."""
         pairing = progress.pairing
         encoder: Encoder | None = None
+        by_message = isinstance(log, MessageLog)
 
         def decoded(piece: Piece) -> tuple[Piece, Any, LogRows, Faults]:
             file, row = log.where(progress.rows + 1)
@@ -154,10 +164,13 @@ class Table:
             try:
                 nonlocal encoder
                 if encoder is None:
-                    encoder = self._encoder(encoding, columns, batch, progress)
+                    first = (
+                        piece[:1].parsed()[0] if is_live(self.source) else batch
+                    )  # when rows arrive is left to chance
+                    encoder = self._encoder(encoding, columns, first, progress)
                     if progress.learned is not None and progress.learned.states.size:
                         ratios.check_states(encoder.names)
-                decoder = Decoder(columns, ratios, encoder, self.gaps, self.ends, self.sessions)
+                decoder = Decoder(columns, ratios, encoder, self.gaps, self.ends, self.sessions, by_message)
                 rows, faults = decoder.decode(batch, broken, progress.rows + 1, mixed=bool(pairing.mixed))
             except SettingError as error:
                 raise SettingError(f"{file}: {error}") from None
@@ -166,7 +179,7 @@ class Table:
             return piece, batch, rows, faults
 
         pieces = log.pieces(columns.to_read(log.columns), self.batch, self._same_columns(columns))
-        for piece in progress.rest_of(pieces, digest, log.name):
+        for piece in progress.first_of(progress.rest_of(pieces, digest, log.name), self.n_rows):
             now = decoded(piece)
             change = pairing.first_change(now[2])
             if change is not None and self._is_mixed(columns):
@@ -217,6 +230,8 @@ class Table:
         fitted = formula.variables if formula else None
         wanted = {**self.wanted, "features": encoding.variables, "fit_behaviour": fitted}
         columns = resolve(wanted, available, log, bool(self.policies), formula is not None)
+        if isinstance(self.source, Stream):
+            columns = by_partition(columns, self.sessions)
         check_next(encoding, columns, any(not policy.columns for policy in self.policies.values()))
         if self.episodes_end and (columns.episode is None or columns.next_features):
             raise SettingError("episodes_end needs the column of the episodes, and no column of next features (None)")
@@ -226,41 +241,11 @@ class Table:
                 f"{log}: say which features to use, with features=, or which columns are the state, with state=; they "
                 f"may be left out if a column shows the episodes; {choice(available)}"
             )
-        limited = self.ends and columns.truncated is not None
-        if self.discount == 1 and columns.terminated is None and not self.episodes_end and not limited:
-            raise SettingError(
-                f"{log}: with discount 1 a value is finite only if episodes terminate, and no column says where; "
-                "name it (terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
-            )
+        if self.discount == 1 and not self.episodes_end:
+            check_termination(columns, self.ends, log)
         if self.sessions and columns.order is None:
             raise SettingError(f"{log}: idle_timeout needs the column of the times (order)")
         return columns
-
-    def _chunk(self, paired: Paired | None, progress: Progress) -> Iterator[Transitions]:
-        """Yield a chunk of the rows that have their next states, if there are any."""
-        if paired is None:
-            return
-        rows = paired.rows
-        n_states = progress.dimension if paired.starts.ndim == 1 else None
-        progress.starts = progress.starts.updated(paired.starts, n_states)
-        if len(rows) == 0:
-            return
-        progress.kept = progress.kept.plus(rows.rewards)
-        ratios = rows.ratios
-        if self.clip is not None:
-            progress.clipped += int(np.sum(ratios > self.clip))
-            ratios = np.minimum(ratios, self.clip)
-        yield Transitions(
-            rows.features,
-            rows.rewards,
-            paired.next_features,
-            np.where(rows.marks.terminated, 0.0, self.discount),
-            ratios,
-            last=paired.last,
-            episode=rows.marks.segment,
-            stream=rows.marks.stream,
-            truncated=paired.last & (rows.limited | ~rows.marks.terminated),
-        )
 
     # The protocol of a source.
 
@@ -297,9 +282,10 @@ class Table:
 
         If rows are appended to the log, `resume` reads them from here. None for a log that cannot be read again.
         """
-        if len(self._now) < 2 or not self.rereadable:
+        if len(self._now) < 2 or not (self.rereadable or is_live(self.source)):
             return None
-        return dict(as_plain(self._now[1]))
+        plain: dict[str, Any] = as_plain(self._now[1].opened())
+        return plain
 
     def start(self, conditional: bool = False) -> Starts:
         """Return the observed start distribution, as a target: the mean features of the episode starts read so far.
@@ -440,6 +426,11 @@ class Table:
         return self._progress.pairing.dropped.rows
 
     @property
+    def endless(self) -> bool:
+        """Whether it is followed, and reading never ends."""
+        return getattr(self.source, "follow", False) and self.n_rows is None
+
+    @property
     def episodic(self) -> bool:
         """Whether a column of the log shows where episodes begin or end."""
         return self._progress.endings.episodic
@@ -474,6 +465,8 @@ def table(
     time_limit: str | None = None,
     skip_bad: int = 0,
     batch: int = 65536,
+    n_rows: int | None = None,
+    follow: bool = False,
 ) -> Table:
     """Read transitions from a log, in record batches, so that memory stays flat.
 
@@ -552,6 +545,10 @@ def table(
         Largest number of bad rows to skip; they are counted in `skipped`.
     batch
         Number of rows read at a time. The results do not depend on it.
+    n_rows
+        Read only the first rows, so many.
+    follow
+        When the end of the file is reached, wait for what another program adds to it; for streams, see `kafka`.
 
     Examples
     --------
@@ -577,6 +574,9 @@ def table(
         raise SettingError(f"clip is {short(clip)}; it must be positive")
     as_count("skip_bad", skip_bad, 0)
     as_count("batch", batch, 1)
+    if n_rows is not None:
+        as_count("n_rows", n_rows, 1)
+    source = followed(source, follow=follow)
     wanted: dict[str, object] = {
         "reward": reward,
         "next_features": next_features,
@@ -594,6 +594,5 @@ def table(
     }
     flags = episodes_end, idle_seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
     policies = as_targets(policy)
-    return Table(
-        source, wanted, policies, fit_behaviour, features, state, n_states, discount, clip, *flags, skip_bad, batch
-    )
+    sizes = skip_bad, batch, n_rows
+    return Table(source, wanted, policies, fit_behaviour, features, state, n_states, discount, clip, *flags, *sizes)

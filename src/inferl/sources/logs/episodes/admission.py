@@ -56,17 +56,18 @@ def _fatal(found: dict[int, Fault], allowed: int) -> Fault | None:
 
 
 def _labelled(rows: LogRows, out: Bools, pairing: Pairing) -> LogRows:
-    """Count a row without a label to the open episode; if none is open, treat it as absent."""
+    """Count a row without a label to the open episode; if none is open, or several may be, treat it as absent."""
     marks = rows.marks
     if marks.labelled.all():
         return rows
     episode = marks.episode.copy()
     waiting = pairing.waiting
+    several = bool(pairing.mixed) or pairing.streams.named
     open_episode = None if waiting is None else int(waiting.marks.episode[-1])
     for place in range(len(rows)):
         if marks.labelled[place]:
             open_episode = int(episode[place])
-        elif open_episode is None:
+        elif several or open_episode is None:
             out[place] = True
         else:
             episode[place] = open_episode

@@ -16,9 +16,10 @@ import numpy as np
 from inferl.data.arrays import Floats
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.diagnostics import BEYOND, Check
+from inferl.errors import SettingError
 from inferl.sources.logs.columns import ENDED, Columns
 
-__all__ = ["NO_ROWS", "Endings", "RowCount"]
+__all__ = ["NO_ROWS", "Endings", "RowCount", "check_termination"]
 
 LIKELY = re.compile(r"done|end|final|finish|last|term|trunc|time_?out|absorb|dead|death|complete", re.IGNORECASE)
 ALARM = 4.0  # standard errors
@@ -47,6 +48,15 @@ class RowCount:
 
 
 NO_ROWS = RowCount()
+
+
+def check_termination(columns: Columns, limits_end: bool, log: str) -> None:
+    """Refuse a log without discounting in which no episode would terminate."""
+    if columns.terminated is None and not (limits_end and columns.truncated is not None):
+        raise SettingError(
+            f"{log}: with discount 1 a value is finite only if episodes terminate, and no column says where; name it "
+            "(terminated), say that the last row of each does (episodes_end), or choose a smaller discount"
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from inferl.sources.logs.inputs.digests import Digest
 
-__all__ = ["CSVPart", "JSONPart"]
+__all__ = ["CSVPart", "JSONPart", "LinePiece"]
 
 READ = 1 << 20  # bytes at a time
 LONGEST = 1 << 26  # bytes of a line; a file with longer ones is not text
@@ -72,6 +72,8 @@ class Lines:
 
     def _would_wait(self) -> bool:
         """Return whether reading would wait for more bytes."""
+        if hasattr(self.file, "would_wait"):
+            return bool(self.file.would_wait())
         if self.file.seekable():
             return False
         try:
@@ -81,7 +83,7 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class _LinePiece:
+class LinePiece:
     """Some lines, parsed on demand."""
 
     part: _LinePart
@@ -91,7 +93,7 @@ class _LinePiece:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __getitem__(self, part: slice) -> _LinePiece:
+    def __getitem__(self, part: slice) -> LinePiece:
         return replace(self, lines=self.lines[part])
 
     def add_to(self, digest: Digest) -> None:
@@ -127,7 +129,7 @@ class _LinePart:
     def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:
         """Cut the lines into blocks."""
         while block := self.lines.take(batch):
-            yield _LinePiece(self, columns, block)
+            yield LinePiece(self, columns, block)
 
     def count(self, size: int | None) -> tuple[int | None, bool]:
         """Estimate the number of lines from those of the first megabytes."""
@@ -149,7 +151,7 @@ class _LinePart:
             # The first is not whole, or is the header; JSON lines of a short file have no header.
             lines = file.read().split(b"\n")[1 if begin or self.form != "lines" else 0 :]
             file.seek(here)
-        return _LinePiece(self, columns, list(filter(bytes.strip, lines))[-rows:])
+        return LinePiece(self, columns, list(filter(bytes.strip, lines))[-rows:])
 
     def parsed(self, block: list[bytes], columns: list[str]) -> tuple[pyarrow.Table, Broken]:
         """Return the good rows of a block, and the bad ones by their index."""

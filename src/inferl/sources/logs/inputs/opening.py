@@ -4,7 +4,8 @@
 - ``"-"``, standard input; or an open file;
 - a data frame: anything with the Arrow interface for streams (pandas, polars, pyarrow, a DuckDB relation);
 - a pyarrow ``Dataset`` or ``Scanner``, or a polars ``LazyFrame``;
-- a list or an iterator of any of these, read in this order.
+- a list or an iterator of any of these, read in this order;
+- a stream of messages (`messages`), or a file that is being written (`growing`), alone.
 
 Whatever it is, it becomes parts (`parts`), which are read one after the other as one log.
 """
@@ -19,19 +20,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inferl.errors import SettingError
+from inferl.errors import CheckpointMismatchError, SettingError
 from inferl.sources.logs.inputs.extents import Extent
 from inferl.sources.logs.inputs.files import File, find_files, is_uri
 from inferl.sources.logs.inputs.frames import is_frame, is_relation, open_frame
+from inferl.sources.logs.inputs.growing import GrowingFile
 from inferl.sources.logs.inputs.handles import is_seekable, open_handle
+from inferl.sources.logs.inputs.messages import MessageLog, Place, Stream
 from inferl.sources.logs.inputs.parts import Log, Openable
 from inferl.sources.logs.inputs.readers import Part
+from inferl.sources.logs.inputs.streams import is_stream
 
-__all__ = ["exists", "files_of", "log_name", "open_log", "reopenable", "rereadable"]
+__all__ = ["exists", "files_of", "is_live", "log_name", "open_at", "open_log", "reopenable", "rereadable"]
+
+
+def open_at(source: Any, place: Place | None, rows: int) -> Log | MessageLog:
+    """Open whatever may be a log, for a ``with`` statement; a stream at a place, after so many rows."""
+    if isinstance(source, Stream) != (place is not None) and rows:
+        raise CheckpointMismatchError(
+            f"{log_name(source)}: the position to resume from is that of a log of another kind; evaluate this one from "
+            "the beginning"
+        )
+    return MessageLog(source, place, rows) if isinstance(source, Stream) else open_log(source)
 
 
 def open_log(source: Any) -> Log:
-    """Open whatever may be a log, for a ``with`` statement."""
+    """Open whatever may be a log, except a stream, at its beginning."""
     parts = _each_once(_parts(source))
     if rereadable(source):  # all files are looked for before the first is read
         parts = iter(list(parts))
@@ -64,8 +78,12 @@ def log_name(source: Any) -> str:
             return log_name(source[0])
         kind = "files" if all(isinstance(one, str | os.PathLike | Extent) for one in source) else "logs"
         return f"{len(source)} {kind}, {log_name(source[0])} to {log_name(source[-1])}"
-    if hasattr(source, "read") and isinstance(name := getattr(source, "name", None), str):
-        return name
+    if isinstance(source, GrowingFile):
+        return source.path
+    if isinstance(source, Stream) or hasattr(source, "read"):
+        name = getattr(source, "name", None)
+        if isinstance(name, str):
+            return name
     library, kind = type(source).__module__.partition(".")[0], type(source).__name__
     return f"the {kind}" if library == "builtins" else f"the {library} {kind}"
 
@@ -82,7 +100,14 @@ def rereadable(source: Any) -> bool:
         return all(map(rereadable, source))
     if hasattr(source, "read"):
         return is_seekable(source)
+    if is_live(source):
+        return False
     return not hasattr(source, "__next__") and type(source).__name__ != "Scanner"
+
+
+def is_live(source: Any) -> bool:
+    """Return whether a log may grow while it is read: a stream, or a file that is followed."""
+    return isinstance(source, GrowingFile | Stream)
 
 
 def reopenable(source: Any) -> bool:
@@ -98,6 +123,8 @@ def exists(source: Any) -> bool:
     >>> exists("-"), exists("no such file"), exists([])
     (False, False, False)
     """
+    if is_stream(source):
+        return True
     if isinstance(source, list | tuple):
         return any(map(exists, source))
     try:
@@ -112,7 +139,7 @@ def _parts(source: Any, name: str = "") -> Iterator[Openable]:
             yield _Unopened(lambda: open_handle("standard input", sys.stdin.buffer, seek=False))
         else:
             yield from find_files(os.fspath(source))
-    elif isinstance(source, Extent):
+    elif isinstance(source, Extent | GrowingFile):
         yield source
     elif is_frame(source):
         yield _Unopened(lambda: open_frame(name or log_name(source), source))

@@ -158,6 +158,9 @@ class Log:
                 rows += len(piece)
                 yield piece
 
+    def place(self, piece: Piece) -> None:
+        """Return None: rows that were read are read again when a run is resumed."""
+
     def where(self, row: int) -> tuple[str, int]:
         """Return the file in which a row is that has been read, and its number there, from 1."""
         place = max(bisect_left(self._begins, row) - 1, 0)

@@ -16,7 +16,7 @@ from inferl.sources.logs.inputs.lines import CSVPart, JSONPart
 from inferl.sources.logs.inputs.pieces import ColumnPiece, Piece
 from inferl.sources.logs.values import kinds_of
 
-__all__ = ["Batches", "Part", "damage", "import_pyarrow", "read_part"]
+__all__ = ["Batches", "Part", "codec_of", "damage", "import_pyarrow", "read_part"]
 
 READ = 1 << 20  # bytes at a time
 STREAM = b"\xff\xff\xff\xff"  # the first bytes of an Arrow stream
@@ -96,7 +96,7 @@ def read_part(name: str, file: Any, random: Any = None) -> Part | None:
     packed, read_bytes = "", getattr(file, "tell", None)
     with damage(name):
         begin = file.peek(16)[:16]
-        codec = _codec(begin)
+        codec = codec_of(begin)
         if codec is not None:
             packed, random = f" ({codec})", None
             file = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), codec), READ)
@@ -123,10 +123,10 @@ def read_part(name: str, file: Any, random: Any = None) -> Part | None:
         return CSVPart(name, "CSV" + packed, file, read_bytes, random)
 
 
-def _codec(begin: bytes) -> str | None:
+def codec_of(begin: bytes) -> str | None:
     r"""Return how bytes are compressed.
 
-    >>> _codec(b"\x1f\x8b\x08"), _codec(b"BZhours,reward"), _codec(b"x,reward")
+    >>> codec_of(b"\x1f\x8b\x08"), codec_of(b"BZhours,reward"), codec_of(b"x,reward")
     ('gzip', None, None)
     """
     for magic, codec in ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\x04\x22\x4d\x18", "lz4")):
