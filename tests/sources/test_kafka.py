@@ -136,10 +136,16 @@ def test_a_partition_that_is_silent(
             break
         time.sleep(0.1)
     assert "messages wait for partition 3, which is silent" in caplog.text
+    for one in sent[:5]:
+        topic.send([one])
+        time.sleep(0.3)
     assert not found
+    assert caplog.text.count("messages wait") == 1
+    assert "arrive again" not in caplog.text
     topic.send([(3, 2000, sent[0][2])])
     thread.join(30)
     assert found == [float(i) for i in range(49)]
+    assert caplog.text.count("messages arrive again") == 1
 
 
 def test_new_messages_are_read_by_a_source_that_is_resumed(topic: Kafka) -> None:

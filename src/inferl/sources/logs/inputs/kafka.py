@@ -67,7 +67,7 @@ class _Consumer:
 
     def __init__(self, topic: KafkaTopic, place: Place | None) -> None:
         self.library, self.topic = _library(), topic
-        self.patience = Patience(topic.name)
+        self.patience, self.silence = Patience(topic.name), Patience(topic.name)
         self.away = ""  # what the brokers' last trouble was
         ours = {
             "bootstrap.servers": topic.servers,
@@ -111,7 +111,7 @@ class _Consumer:
         self.missing = {n for n in numbers if n not in self.end or at[n] < self.end[n]}
         self.reading = set(self.missing)  # partitions that have not been read to their ends
         self.paused = set[int]()
-        self.heard = dict.fromkeys(numbers, time.monotonic())
+        self.since = dict.fromkeys(numbers, time.monotonic())  # when each missing partition was missed first
         self.kafka.assign([self._part(n, at[n]) for n in sorted(self.reading)])
 
     def take(self, most: int) -> list[Message]:
@@ -139,9 +139,12 @@ class _Consumer:
                 heappop(self.heads)
                 if n in self.reading:
                     self.missing.add(n)
+                    self.since[n] = time.monotonic()
             if n in self.paused and len(queue) <= MOST // 2:
                 self.paused.discard(n)
                 self.kafka.resume([self._part(n)])
+        if out:
+            self.silence.over()
         return out
 
     def _receive(self) -> None:
@@ -164,9 +167,9 @@ class _Consumer:
                 self.kafka.pause([self._part(n)])
         if any(message.error() is None for message in got):
             self.patience.over()
-        late = [n for n in self.missing if self.heard[n] + QUIET < time.monotonic()]
+        late = [n for n in self.missing if self.since[n] + QUIET < time.monotonic()]
         if self.heads and late:
-            self.patience.warn(
+            self.silence.warn(
                 f"messages wait for partition {', '.join(map(str, sorted(late)))}, which is silent: they are read in "
                 "the order of their times"
             )
@@ -174,7 +177,6 @@ class _Consumer:
     def _add(self, n: int, message: Any) -> None:
         if n in self.missing:
             self.missing.discard(n)
-            self.heard[n] = time.monotonic()
             heappush(self.heads, message)
         else:
             self.waiting[n].append(message)
@@ -182,6 +184,7 @@ class _Consumer:
     def _ended(self, n: int) -> None:
         self.reading.discard(n)
         self.missing.discard(n)
+        self.paused.discard(n)
         self.kafka.pause([self._part(n)])
 
     def _failed(self, n: int, message: Any, error: Any) -> None:
