@@ -24,6 +24,7 @@ class GrowingFile:
     path: str
     partition: Mapping[str, str | None] = field(default_factory=dict)
     size: int | None = None
+    begin: int = 0
     follow: bool = True
 
     @contextmanager
