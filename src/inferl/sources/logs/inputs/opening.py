@@ -139,7 +139,7 @@ def _parts(source: Any, name: str = "") -> Iterator[Openable]:
             yield _Unopened(lambda: open_handle("standard input", sys.stdin.buffer, seek=False))
         else:
             yield from find_files(os.fspath(source))
-    elif isinstance(source, Extent) or isinstance(source, GrowingFile):
+    elif isinstance(source, Extent | GrowingFile):
         yield source
     elif is_frame(source):
         yield _Unopened(lambda: open_frame(name or log_name(source), source))
