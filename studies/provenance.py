@@ -57,7 +57,8 @@ def origin(made: dict[str, Any]) -> str:
     >>> origin({"command": "python -m studies.validity.trust", "seed": 1, "commit": "0123456789abcdef"})
     '`python -m studies.validity.trust`, seed 1, commit 0123456789ab'
     """
-    return f"`{made['command']}`, seed {made['seed']}, commit {short(made['commit'])}"
+    seed = "" if made["seed"] is None else f", seed {made['seed']}"
+    return f"`{made['command']}`{seed}, commit {short(made['commit'])}"
 
 
 def software(made: dict[str, Any]) -> str:
