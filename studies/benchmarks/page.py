@@ -74,7 +74,6 @@ def rendered(results: dict[str, Any]) -> str:
         gpu_table=_gpu(gpu),
         gpu_goals=_gpu_goals(gpu),
         gpu_tests=tests,
-        gpu_profile=_each(gpu["profile"]),
     ).strip()
 
 
@@ -145,12 +144,6 @@ def _gpu(gpu: dict[str, Any]) -> str:
         rows.append([case["name"], _count(rate), *over, _share(share), _share(peak)])
     head = ["", "transitions/s", "over JAX", "over torch", "of the products alone", "of peak"]
     return table(head, rows, text=head)
-
-
-def _each(profile: dict[str, Any]) -> dict[str, str]:
-    """Nanoseconds of the device for one transition."""
-    times = profile["milliseconds"].items()
-    return {part: f"{time * 1e6 / profile['transitions']:.0f}" for part, time in times}
 
 
 def _gpu_goals(gpu: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
 
-Run = tuple[Steps, Increments, Clock]  # rows of whole tiles, and what the algorithm makes of them
+RunOfRows = tuple[Steps, Increments, Clock]  # rows of whole tiles, and what the algorithm makes of them
 Prepared = Generator[tuple[Any, Any], None, None]  # the method's state after each run, and what is left to commit
 
 MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
@@ -202,7 +202,7 @@ class Schedule:
         stages = self._advanced(draft.method, ahead(found) if at_once else found)
         return ahead(stages) if at_once else stages
 
-    def _followed(self, draft: EvaluatorState, runs: Iterator[Steps]) -> Generator[Run, None, None]:
+    def _followed(self, draft: EvaluatorState, runs: Iterator[Steps]) -> Generator[RunOfRows, None, None]:
         """Yield the increments of each run, and add its rows to what is known of the stream."""
         for run in runs:
             with np.errstate(all="ignore"):
@@ -214,7 +214,7 @@ class Schedule:
                     draft.constant = draft.constant.updated(run.data.features)
             yield run, increments, clock
 
-    def _advanced(self, method: Any, found: Generator[Run, None, None]) -> Prepared:
+    def _advanced(self, method: Any, found: Generator[RunOfRows, None, None]) -> Prepared:
         """Prepare each run; if it diverges, say up to which step its tiles are sound."""
         with closing(found):
             for run, increments, clock in found:
