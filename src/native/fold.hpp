@@ -6,7 +6,7 @@
 
 namespace inferl {
 
-enum class Law : int { uniform = 0, two_point = 1, exponential = 2 };
+enum class Law : int { uniform = 0, two_point = 1, exponential = 2, poisson = 3 };
 enum class Gradient : int { gtd = 0, gtd2 = 1, tdc = 2 };
 
 // Where the multipliers of T rows come from; see docs/method.md for the layout of the random words.
@@ -81,11 +81,21 @@ struct Kernel {
     void (*walk_dense)(const Walk &, const DenseTerms &);
     void (*walk_sparse)(const Walk &, const SparseTerms &);
     int tile_rows, tile_columns;
-    void (*product_tile)(const double *u, const double *v, std::size_t rows, double *out);
+    void (*product_tile)(const double *u, const double *v, std::size_t rows, double *out, std::size_t stride);
+    void (*pack_rows)(const double *from, std::size_t rows, std::size_t stride, std::size_t there, double *to);
+    void (*pack_columns)(const double *from, std::size_t rows, std::size_t stride, std::size_t there, double *to);
     void (*evaluate)(const DenseTerms &, const double *theta, std::size_t p, std::size_t begin, std::size_t end,
                      double *out);
-    void (*largest_of)(const double *x, std::size_t rows, std::size_t p, std::size_t begin, std::size_t end,
-                       double *most);
+    void (*largest_of)(const double *x, std::size_t rows, std::size_t p, double *most);
+    void (*weighted_rows)(const double *x, const double *weight, std::size_t rows, std::size_t stride, std::size_t n,
+                          double *sum);
+    void (*sum_of)(const double *x, const double *y, std::size_t n, double *out);
+    void (*add_to)(const double *x, std::size_t n, double *sum);
+    void (*subtract_scaled)(const double *x, const double *y, const double *factor, std::size_t rows, std::size_t p,
+                            double *out);
+    void (*squared_norms)(const double *x, std::size_t rows, std::size_t p, double *out);
+    void (*sum_words)(const std::uint64_t *x, const std::uint64_t *keys, std::size_t rows, std::size_t p,
+                      std::uint64_t *out);
 };
 
 extern const Kernel generic_kernel;

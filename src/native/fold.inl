@@ -131,6 +131,11 @@ struct Key {
     }
 };
 
+// The smallest words w with (w + 1/2) / 2^32 >= P(W <= k), W Poisson(1), k = 0, 1, ...
+constexpr std::uint64_t POISSON[] = {
+    1580030169u, 3160060337u, 3950075422u, 4213413783u, 4279248374u, 4292415292u, 4294609778u, 4294923276u,
+    4294962463u, 4294966817u, 4294967253u, 4294967292u};
+
 // Upper halves hold rubbish, which products do not look at.
 inline void philox(words x[4][VECTORS], const Key &key) {
     for (int round = 0; round < 10; ++round)
@@ -182,6 +187,7 @@ class Gains {
         switch (s_.draws.law) {
             case Law::uniform: return fill_law<Law::uniform>(first, end);
             case Law::two_point: return fill_law<Law::two_point>(first, end);
+            case Law::poisson: return fill_law<Law::poisson>(first, end);
             default: return fill_law<Law::exponential>(first, end);
         }
     }
@@ -206,6 +212,8 @@ class Gains {
                 vec w;
                 if (law == Law::two_point)
                     w = 2.0 * as_double((word[lane / 32][i] >> (lane % 32)) & 1);
+                else if (law == Law::poisson)
+                    w = as_double(poisson(word[lane][i] & 0xFFFFFFFFu));
                 else
                     w = as_double(word[lane][i]);
                 if (law == Law::exponential)
@@ -215,6 +223,13 @@ class Gains {
             ++t;
         } while (t < end && call_of(t) == call && static_cast<std::uint64_t>(s_.draws.stream[t]) == stream);
         return t;
+    }
+
+    // Poisson(1): how many of the probabilities P(W <= k), as words, are not above the word.
+    static words poisson(words x) {
+        words count{};
+        for (const std::uint64_t below : POISSON) count += reinterpret_cast<words>(x >= below) & 1;
+        return count;
     }
 
     // The lower half of each word as a number.
@@ -663,7 +678,15 @@ extern const Kernel INFERL_KERNEL = {INFERL_NAME,
                                      INFERL_NAMESPACE::TILE_ROWS,
                                      INFERL_NAMESPACE::TILE_COLUMNS,
                                      INFERL_NAMESPACE::product_tile,
+                                     INFERL_NAMESPACE::pack<INFERL_NAMESPACE::TILE_ROWS>,
+                                     INFERL_NAMESPACE::pack<INFERL_NAMESPACE::TILE_COLUMNS>,
                                      INFERL_NAMESPACE::evaluate,
-                                     INFERL_NAMESPACE::largest_of};
+                                     INFERL_NAMESPACE::largest_of,
+                                     INFERL_NAMESPACE::weighted_rows,
+                                     INFERL_NAMESPACE::sum_of,
+                                     INFERL_NAMESPACE::add_to,
+                                     INFERL_NAMESPACE::subtract_scaled,
+                                     INFERL_NAMESPACE::squared_norms,
+                                     INFERL_NAMESPACE::sum_words};
 
 }  // namespace inferl

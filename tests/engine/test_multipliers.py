@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mdps import small_problem
 from reference import philox_words
-from scipy.special import ndtri
+from scipy.special import gammaincinv, ndtri
 
+from inferl.algorithms import TD
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock
-from inferl.engine.multipliers import LAWS, LAYOUT, BlockClock, EffectiveBlocks, Multipliers
-from inferl.errors import SettingError
+from inferl.engine.multipliers import LAWS, LAYOUT, BlockClock, EffectiveBlocks, Law, Multipliers, register_law
+from inferl.errors import InferlError, SettingError
+from inferl.evaluator import Evaluator
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.step_sizes import Polynomial
+from inferl.testing import assert_same_bits, check_law
 
 SEEDS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**32 - 1, 2**32, 2**64 - 1])
 TICKS = st.integers(0, 2**63 - 1) | st.integers(0, 300) | st.sampled_from([2**34 - 1, 2**34, 2**39 - 1, 2**39])
@@ -26,7 +34,8 @@ def by_the_book(law: str, seed: int, tick: int, stream: int, replica: int) -> fl
     """Draw one multiplier as the layout is documented, in plain Python.
 
     Counter (call low, call high, replica, stream), key (seed low, seed high). Uniform and exponential laws take a word
-    a tick, four a call; the two-point law takes a bit a tick, lowest first, 128 a call.
+    a tick, four a call; so does Poisson, whose quantile function is applied to it. The two-point law takes a bit a
+    tick, lowest first, 128 a call.
     """
     lanes = 128 if law == "two-point" else 4
     call, lane = divmod(tick, lanes)
@@ -34,6 +43,8 @@ def by_the_book(law: str, seed: int, tick: int, stream: int, replica: int) -> fl
     if law == "two-point":
         return 2.0 * (words[lane // 32] >> lane % 32 & 1)
     unit = (words[lane] + 0.5) / 2**32
+    if law == "poisson":
+        return float(sum(unit >= math.fsum(math.exp(-1) / math.factorial(j) for j in range(k + 1)) for k in range(13)))
     return -math.log(unit) if law == "exponential" else 1 + (2 * unit - 1) / math.sqrt(3)
 
 
@@ -98,8 +109,8 @@ SHIFTS: dict[str, dict[str, int]] = {
 COMPARISONS = len(LAWS) * (2 + len(SHIFTS))
 LIMIT = float(-ndtri(1e-4 / 2 / COMPARISONS))  # in standard errors, two-sided
 N = 200_000
-TRUE_DEVIATION = {"uniform": 1 / 3, "two-point": 1.0, "exponential": 1.0, "as-printed": 1 / 3}
-FOURTH_MOMENT = {"uniform": 1 / 45, "two-point": 1.0, "exponential": 9.0, "as-printed": 1 / 45}
+TRUE_DEVIATION = {"uniform": 1 / 3, "two-point": 1.0, "exponential": 1.0, "poisson": 1.0, "as-printed": 1 / 3}
+FOURTH_MOMENT = {"uniform": 1 / 45, "two-point": 1.0, "exponential": 9.0, "poisson": 4.0, "as-printed": 1 / 45}
 
 
 def sample(law: str, seed: int = 2024, ticks: int = 0, streams: int = 0, replicas: int = 0) -> Floats:
@@ -125,7 +136,8 @@ def test_draws_are_uncorrelated(law: str, shift: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "deviation"), [("uniform", 1 / 3), ("two-point", 1.0), ("exponential", 1.0), ("as-printed", 1.0)]
+    ("law", "deviation"),
+    [("uniform", 1 / 3), ("two-point", 1.0), ("exponential", 1.0), ("poisson", 1.0), ("as-printed", 1.0)],
 )
 def test_declared_deviation(law: str, deviation: float) -> None:
     """That of the law; the paper's printed claim, 1 for a law whose deviation is 1/3, is kept under its own name."""
@@ -138,6 +150,7 @@ def test_ranges() -> None:
     assert 1 - half < sample("uniform").min() < 1 - 0.99 * half
     assert 1 + 0.99 * half < sample("uniform").max() < 1 + half
     assert sample("exponential").min() > 0
+    assert set(sample("poisson").tolist()) >= {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0}
     assert np.array_equal(sample("as-printed"), sample("uniform"))
 
 
@@ -218,3 +231,62 @@ def test_effective_blocks_against_their_definition() -> None:
     for s, t, w in zip(slot.tolist(), tick.tolist(), weight.tolist(), strict=True):
         q[s, t] = q.get((s, t), 0.0) + w**2
     assert blocks.number == pytest.approx(sum(q.values()) ** 2 / sum(x**2 for x in q.values()))
+
+
+# Laws of the user.
+
+
+def three_or_a_half(u: Floats) -> Floats:
+    return np.where(u < 0.2, 3.0, 0.5)
+
+
+GAMMA = Law.of_uniform(lambda u: gammaincinv(2.0, u) / 2, deviation=math.sqrt(0.5))
+
+
+@pytest.mark.parametrize("law", [*(LAWS[name] for name in LAWS if name != "as-printed"), GAMMA])
+def test_laws_keep_their_contract(law: Law) -> None:
+    check_law(law)
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (LAWS["as-printed"], "standard deviation is 0.333"),
+        (Law.of_uniform(three_or_a_half, deviation=1.04), "standard deviation is"),
+        (Law.of_uniform(lambda u: 2.04 * u, deviation=2.04 / math.sqrt(12)), "mean is 1.02"),
+        (Law.of_uniform(lambda u: u[:1] + 0.5, deviation=math.sqrt(1 / 12)), "shape"),
+        (Law.of_uniform(lambda u: u - u.mean() + 1, deviation=math.sqrt(1 / 12)), "elementwise"),
+        (Law.of_uniform(lambda u: 1 / (u > 0.5), deviation=1.0), "not finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_the_contract_tells_laws_that_are_not_what_they_say(law: Law, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_law(law)
+
+
+def test_a_law_that_remembers_is_told() -> None:
+    memory = np.random.default_rng(0)
+    law = Law.of_uniform(lambda u: memory.exponential(size=u.shape), deviation=1.0)
+    with pytest.raises(AssertionError, match="twice"):
+        check_law(law)
+
+
+def test_a_registered_law_is_used_and_is_stored_by_name(tmp_path: Path) -> None:
+    data, path = small_problem().sample(300, seed=1), tmp_path / "run"
+    with mock.patch.dict(LAWS):
+        register_law("three or a half, in a test", Law.of_uniform(three_or_a_half, deviation=1.0))
+        method = OnlineBootstrap(Polynomial(0.5), n_replicas=5, multipliers=Multipliers("three or a half, in a test"))
+        whole = Evaluator(TD(2), method).update(data)
+        Evaluator(TD(2), method).update(data[:100]).save(path)
+        assert_same_bits(Evaluator.load(path).update(data[100:]), whole)
+        drawn = draw("three or a half, in a test", 3, range(1000), replicas=range(5))
+        assert set(drawn.ravel().tolist()) == {3.0, 0.5}
+        with pytest.raises(SettingError, match="already"):
+            register_law("uniform", GAMMA)
+        with pytest.raises(SettingError, match="positive deviation"):
+            register_law("still", Law.of_uniform(three_or_a_half, deviation=0.0))
+    with pytest.raises(InferlError, match="register_law"):
+        Evaluator.load(path)
+    with mock.patch.dict(LAWS, {"three or a half, in a test": GAMMA}), pytest.raises(InferlError, match="not the one"):
+        Evaluator.load(path)

@@ -19,6 +19,7 @@ __all__ = [
     "InPlace",
     "Integers",
     "Rows",
+    "Words",
     "alike",
     "as_array",
     "as_count",
@@ -38,6 +39,7 @@ GATHER = 128  # rows summed by one matrix product; more would be faster, but wou
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
 
 shared: dict[str, Any] = {"shared": True}  # metadata of a field that all rows share
 

@@ -10,10 +10,12 @@ place in time stay on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from functools import cache, partial
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -21,7 +23,24 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from inferl.data.batches import import_torch
 from inferl.errors import DataError, DeviceError, ShapeError
 
-__all__ = ["DeviceArray", "as_device", "as_vectors", "device_of", "fetched", "is_elsewhere", "on_device", "on_host"]
+__all__ = [
+    "DeviceArray",
+    "as_device",
+    "as_vectors",
+    "beside",
+    "device_of",
+    "fetched",
+    "is_elsewhere",
+    "kernel",
+    "on_device",
+    "on_host",
+    "sent",
+]
+
+T = TypeVar("T")
+
+UNASKED = 48 * 1024  # bytes of shared memory that a kernel gets without asking
+LOCKED = 2**24  # bytes that are copied through page-locked memory; for more, locking it costs more than waiting
 
 _TORCH_NAMES = {"absolute": "abs", "equal": "eq", "not_equal": "ne"}  # where torch uses another name than NumPy
 _IMPLEMENTED: dict[Any, Callable[..., Any]] = {}
@@ -226,11 +245,77 @@ def as_device(array: Any, device: Any) -> Any:
     try:
         if isinstance(array, DeviceArray):
             return DeviceArray(array.tensor.to(device))
-        return DeviceArray(torch.from_numpy(np.ascontiguousarray(array)).to(device))
+        return DeviceArray(sent(array, torch.device(device)))
     except torch.cuda.OutOfMemoryError:
         raise DeviceError(
             f"the memory of {device} is full: {prod(array.shape) * 8e-9:,.2g} GB more do not fit; pass shorter chunks"
         ) from None
+
+
+def sent(array: Any, device: Any) -> Any:
+    """Copy an array of the host to a torch device, as a tensor.
+
+    A GPU reads a short one from page-locked memory when it has done what it was given before. From ordinary memory the
+    host would have to wait for that.
+    """
+    tensor = import_torch().from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda" and tensor.nbytes <= LOCKED:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+@contextmanager
+def _on_stream(stream: Any) -> Iterator[None]:
+    with import_torch().cuda.stream(stream):
+        yield
+    stream.synchronize()
+
+
+def beside(items: Iterator[T], device: str) -> Iterator[T]:
+    """Compute items beside what else a GPU has to do, so that they do not wait for it; elsewhere, as they come.
+
+    To be called in the thread that will use them. What it has given to the device by then is done first.
+    """
+    torch = import_torch()
+    if torch.device(device).type != "cuda":
+        return items
+    stream, user = _stream(device), torch.cuda.current_stream(device)
+    stream.wait_stream(user)
+
+    def computed() -> Iterator[T]:
+        while True:
+            with _on_stream(stream):
+                item = next(items, None)
+            if item is None:
+                return
+            _mapped(item, partial(_keep_for, user))
+            yield item
+
+    return computed()
+
+
+def _keep_for(stream: Any, x: Any) -> Any:
+    """Let the memory of an array be used again only after all that a stream has to do with it."""
+    if isinstance(x, DeviceArray):
+        x.tensor.record_stream(stream)
+    return x
+
+
+@cache
+def _stream(device: str) -> Any:
+    return import_torch().cuda.Stream(device, priority=-1)
+
+
+@cache
+def kernel(source: str, name: str, shared: int = 0) -> Any:
+    """Compile a CUDA kernel, which may use so many bytes of shared memory, with the driver's own compiler (NVRTC)."""
+    torch = import_torch()
+    if not hasattr(torch.cuda, "_compile_kernel"):
+        raise DeviceError(f"torch {torch.__version__} cannot compile kernels on a GPU; install torch 2.9 or newer")
+    compiled = torch.cuda._compile_kernel(source, name)
+    if shared > UNASKED:
+        compiled.set_shared_memory_config(shared)
+    return compiled
 
 
 def is_elsewhere(values: Any) -> bool:

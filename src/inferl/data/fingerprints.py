@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from inferl.data.arrays import Integers
-from inferl.data.batches import import_torch
-from inferl.data.device import DeviceArray
-from inferl.data.parallel import by_rows
+from inferl.data.arrays import Integers, Words
 
 __all__ = ["combined", "fingerprints"]
 
@@ -23,15 +19,25 @@ FINISHER = (
 WHOLE, ONE = 1 << 64, np.uint64(1)
 BLOCK = 32_768  # rows whose words stay in the cache
 
-Words = NDArray[np.uint64]
+SumWords = Callable[[Any, Words], Words]  # the words (T, m) of each row times their keys (m,), added up: (T,)
+
+
+def sum_words(words: Words, keys: Words) -> Words:
+    """Sum the words of each row times their keys; unsigned integers wrap around, so that any order will do."""
+    return np.asarray(np.einsum("tm,m->t", words, keys))
 
 
 def fingerprints(
-    step: Integers, stream: Integers, outcomes: Iterable[Any], others: Iterable[Any] = ()
+    step: Integers,
+    stream: Integers,
+    outcomes: Iterable[Any],
+    others: Iterable[Any] = (),
+    sum_words: SumWords = sum_words,
 ) -> tuple[int, int]:
     """Return two 64-bit hashes of rows and their order: one of the outcomes, one of all columns.
 
     Columns have one row per step, of numbers or of arrays of numbers. Use `combined` for those of successive chunks.
+    `sum_words` is the arithmetic for arrays, that of a backend if it is faster.
 
     >>> step, stream, rewards = np.arange(4), np.zeros(4, np.int64), np.array([1.0, 2.0, 3.0, 4.0])
     >>> (whole, _), (head, _), (tail, _) = (
@@ -43,7 +49,7 @@ def fingerprints(
     seen, more = list(outcomes), list(others)
     keys = _keys(len(seen) + len(more) + 2)
     first = second = 0
-    seen, more = ([_words_there(x) if isinstance(x, DeviceArray) else x for x in some] for some in (seen, more))
+    seen, more = ([_one_each(x, sum_words) for x in some] for some in (seen, more))
     for start in range(0, len(step), BLOCK):
         rows = slice(start, start + BLOCK)
         columns = [_words(column[rows]) * key for column, key in zip((step, stream, *seen, *more), keys, strict=True)]
@@ -64,31 +70,19 @@ def combined(parts: Iterable[int]) -> int:
 
 
 def _words(column: Any) -> Words:
-    """One word per row: the bits of a number, or of several numbers, each multiplied by its own key and added."""
+    """One word per row: the bits of a number."""
     if column.dtype == np.bool_:
         return np.asarray(column.astype(np.uint64))
-    bits: Words = (column + 0.0 if column.ndim == 1 and column.dtype == np.float64 else column).view(np.uint64)
-    if bits.ndim == 1:  # + 0.0 turns negative zero into zero
-        return bits
-    # Unsigned integers wrap around, so the sum does not depend on the order or on chunk borders.
-    axes = "abcdefg"[: bits.ndim - 1]
-    keys = _keys(int(np.prod(bits.shape[1:]))).reshape(bits.shape[1:])
-    words = np.empty(len(bits), np.uint64)
-
-    def work(rows: slice) -> None:
-        np.einsum(f"z{axes},{axes}->z", bits[rows], keys, out=words[rows])
-
-    by_rows(work, len(bits), bits.size)
-    return words
+    words: Words = (column + 0.0 if column.dtype == np.float64 else column).view(np.uint64)
+    return words  # + 0.0 turns negative zero into zero
 
 
-def _words_there(column: DeviceArray) -> Words:
-    """Compute the words of vectors on their device, where signed integers wrap around to the same bits."""
-    torch = import_torch()
-    bits = column.tensor.view(torch.int64).reshape(len(column), -1)
-    keys = torch.from_numpy(_keys(bits.shape[1]).view(np.int64)).to(bits.device)
-    words: Words = (bits * keys).sum(dim=1).cpu().numpy().view(np.uint64)
-    return words
+def _one_each(column: Any, sum_words: SumWords) -> Any:
+    """Return a column of numbers as it is; of arrays, one word for each row."""
+    if column.ndim == 1:
+        return column
+    rows = column.reshape(len(column), -1)
+    return sum_words(rows.view(np.uint64) if isinstance(rows, np.ndarray) else rows, _keys(rows.shape[1]))
 
 
 def _sum(columns: list[Words]) -> Words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +79,8 @@ class Increments(Rows):
         """Residuals of each term, c - v . theta: (T, K)."""
         v = self.v
         if isinstance(v, Sparse):
-            return np.asarray(self.c - np.add.reduce(v.value * theta[v.index], axis=-1))
+            products = v.value * theta[v.index]
+            return np.asarray(self.c - sum(products[..., i] for i in range(products.shape[-1])))  # they are few
         return np.asarray(self.c - v @ theta)
 
     def scores(self, theta: Floats, inverse: Floats | None = None) -> Vectors:
@@ -101,7 +102,9 @@ class Increments(Rows):
         if isinstance(u, Sparse) and isinstance(v, Sparse):
             between = inverse[v.index[..., :, None], u.index[..., None, :]]
             return np.asarray(np.einsum("tki,tkij,tkj->tk", v.value, between, u.value))
-        return np.asarray(np.einsum("tkp,tkp->tk", dense(v), dense(u) @ inverse.T))
+        left, right = dense(v), dense(u)
+        along = (right.reshape(-1, right.shape[-1]) @ inverse.T).reshape(right.shape)  # one product, not one per row
+        return np.asarray(np.einsum("tkp,tkp->tk", left, along))
 
     def expanded(self) -> Increments:
         """Return self: these terms are expanded already."""
@@ -144,10 +147,9 @@ class Increments(Rows):
             return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
         return u[:, 0] if u.shape[1] == 1 else u.sum(axis=1)
 
-    def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (p,); empty for one-hot features, which have no units."""
-        u = self.u
-        return np.zeros(0) if isinstance(u, Sparse) else np.maximum(u.max(axis=(0, 1)), -u.min(axis=(0, 1)))
+    def measured(self) -> Floats | None:
+        """The features that have units, (N, p); None if they are one-hot."""
+        return None if isinstance(self.u, Sparse) else self.u.reshape(-1, self.u.shape[-1])
 
     def numbers(self) -> int:
         """Number of stored numbers of these rows."""
@@ -270,6 +272,7 @@ def _summed(indices: str, x: Floats, y: Floats) -> Floats:
     return np.asarray(np.einsum(indices, x, y), dtype=np.float64)
 
 
+@runtime_checkable
 class GradientForm(Protocol):
     """The terms of a gradient algorithm: one that a kernel implements by name, or any that can expand them."""
 
@@ -310,15 +313,35 @@ class GradientIncrements(Rows):
     scale: Floats  # (T,)
     form: GradientForm = field(metadata=shared)
 
+    def verify(self) -> None:
+        """Raise if the arrays do not fit together."""
+        super().verify()
+        sizes = verify_vectors(self, "T d", ["phi", "dphi"])
+        shapes(self, {"ratio": "T", "reward": "T", "scale": "T"}, **sizes)
+        demand(sizes["d"] == self.form.dimension, "GradientIncrements.form has another number of features")
+
+    @property
+    def n_parameters(self) -> int:
+        """Length p of the parameter vector."""
+        return 2 * self.form.dimension
+
+    def numbers(self) -> int:
+        """Number of stored numbers of these rows."""
+        return stored_numbers(self.phi) + stored_numbers(self.dphi)
+
+    def following(self) -> GradientIncrements:
+        """Return the same rows, to be joined to others."""
+        return self
+
     def expanded(self) -> Increments:
         """Expand the terms."""
         u, v, c = zip(*self.form.written_out(self.phi, self.dphi, self.ratio, self.reward), strict=True)
         damping = np.repeat([0.0, self.form.damping()], self.form.dimension)
         return Increments(terms(u), terms(v), np.stack(c, axis=1), damping, self.scale)
 
-    def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (d,); empty for one-hot features."""
-        return np.zeros(0) if isinstance(self.phi, Sparse) else np.abs(self.phi).max(axis=0)
+    def measured(self) -> Floats | None:
+        """The features that have units, (T, d); None if they are one-hot."""
+        return None if isinstance(self.phi, Sparse) else self.phi
 
 
 class Transition(NamedTuple):
@@ -353,6 +376,6 @@ class FieldIncrements(Rows):
             )
         return change
 
-    def sizes(self) -> Floats:
-        """The largest absolute value of each feature, (d,); empty for tabular features."""
-        return np.zeros(0) if self.data.tabular else np.abs(self.data.features).max(axis=0)
+    def measured(self) -> Floats | None:
+        """The features that have units, (T, d); None if they are one-hot."""
+        return None if self.data.tabular else self.data.features.astype(np.float64, copy=False)

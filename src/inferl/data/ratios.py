@@ -12,6 +12,7 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 __all__ = ["RatioSummary"]
 
 TAIL = 32  # bins of the histogram, one per power of 2
+SMALL = 10  # the bin just below 1/64; `shares` adds smaller ratios to it
 MOST = 64  # blocks; when there are more, their length doubles
 
 
@@ -106,6 +107,22 @@ class RatioSummary:
     def on_policy(self) -> bool:
         """Whether every ratio was 1."""
         return bool((self.total == self.n).all() and (self.squares == self.n).all())
+
+    def shares(self) -> tuple[Floats, Floats]:
+        """Return the lower ends of the bins that are not empty, powers of 2, and the share of the steps in each.
+
+        The size of small ratios does not matter: those below 1/64 share a bin, the first, which begins at 0.
+
+        >>> low, share = RatioSummary().updated(np.array([0.001, 0.7, 1.0, 1.5]), np.ones(4)).shares()
+        >>> low.tolist(), share[:, 0].tolist()
+        ([0.0, 0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0], [0.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.5])
+        """
+        counts = self.tails.copy()
+        counts[SMALL] += counts[:SMALL].sum(axis=0)
+        counts[:SMALL] = 0
+        first, final = np.flatnonzero(counts.any(axis=1))[[0, -1]]
+        rows = np.arange(first, final + 1)
+        return np.where(rows == SMALL, 0.0, 2.0 ** (rows - 17)), counts[rows] / counts.sum(axis=0)
 
     @property
     def distance_from_one(self) -> Floats:

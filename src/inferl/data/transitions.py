@@ -46,6 +46,10 @@ class Transitions(Rows):
         after it are unobserved. With a discount of 0 the limit is part of the task, and no rewards follow.
     episode, stream
         Integer labels, (T,) or one number. Steps of one stream follow each other in time; streams do not mix.
+    time
+        When each step was taken, in seconds or as datetime64: what a `Window` of so many hours goes by.
+    version
+        Integer label of the version of the policy. Without a `Window` there must be one.
 
     Examples
     --------
@@ -64,6 +68,8 @@ class Transitions(Rows):
     episode: Integers | None  # (T,)
     stream: Integers  # (T,)
     truncated: Bools  # (T,)
+    time: Floats | None  # (T,) seconds
+    version: Integers | None  # (T,)
 
     def __init__(
         self,
@@ -77,6 +83,8 @@ class Transitions(Rows):
         episode: ArrayLike | None = None,
         stream: ArrayLike = 0,
         truncated: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        version: ArrayLike | None = None,
     ) -> None:
         phi, phi_next = _features("features", features), _features("next_features", next_features)
         phi, phi_next = _together(phi, phi_next)
@@ -116,6 +124,8 @@ class Transitions(Rows):
             "episode": None if episode is None else _labels("episode", episode, n, _MOST_LABEL),
             "stream": _labels("stream", stream, n, MOST_STREAM),
             "truncated": limited,
+            "time": None if time is None else _column("time", _in_seconds(time), n),
+            "version": None if version is None else _labels("version", version, n, _MOST_LABEL),
         }
         for name, value in columns.items():
             object.__setattr__(self, name, value)
@@ -124,7 +134,7 @@ class Transitions(Rows):
     def of_checked(cls, **columns: Floats | Integers | Bools) -> Transitions:
         """Build a chunk from arrays that are valid already, without episode borders."""
         new = object.__new__(cls)
-        for name, value in {"first": None, "episode": None, **columns}.items():
+        for name, value in {**dict.fromkeys(("first", "episode", "time", "version")), **columns}.items():
             object.__setattr__(new, name, value)
         return new
 
@@ -169,8 +179,12 @@ class Transitions(Rows):
         return self._rebuilt({"ratios": ratios})
 
     def without_borders(self) -> Transitions:
-        """Return the same steps without `first` and `episode`, once both have been read."""
-        return self._rebuilt({"first": None, "episode": None})
+        """Return the same steps without `first`, `episode`, `time` and `version`, once these have been read."""
+        return self._rebuilt(dict.fromkeys(("first", "episode", "time", "version")))
+
+    def with_first(self, first: Bools) -> Transitions:
+        """Return the same steps, which say themselves where episodes begin."""
+        return self._rebuilt({"first": first})
 
     def __iter__(self) -> Iterator[Transitions]:
         raise TypeError("Transitions are a chunk, not a sequence of steps; slice them with chunk[start:stop]")
@@ -218,6 +232,15 @@ def _column(name: str, values: ArrayLike, n: int, wide: bool = False) -> Floats:
         raise ShapeError(f"{name} have shape {array.shape}, but there are {n} rows of features")
     _refuse(name.removesuffix("s"), ~np.isfinite(array), array, "drop the row or repair it")
     return array
+
+
+def _in_seconds(time: Any) -> Any:
+    """Turn dates into seconds; they are whole microseconds."""
+    array = read("time", time)
+    if array.dtype.kind != "M":
+        return time
+    _refuse("time", np.isnat(array), array, "drop the row or repair it")
+    return array.astype("datetime64[us]").astype(np.int64) / 1e6
 
 
 def _flags(name: str, values: ArrayLike, n: int) -> Bools:

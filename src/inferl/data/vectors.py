@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferl.data.arrays import Floats, Integers, Rows, shared
-from inferl.data.device import device_of
 from inferl.data.invariants import COUNT, bounds, demand, shapes
-from inferl.data.parallel import by_rows
 
 __all__ = [
     "Sparse",
     "Vectors",
+    "add",
     "dense",
     "embed",
     "one_hot",
@@ -102,6 +101,13 @@ def scale(x: Vectors, factor: Floats | float) -> Vectors:
     return Sparse(x.index, x.value * factor, x.size) if isinstance(x, Sparse) else x * factor
 
 
+def add(x: Vectors, y: Vectors) -> Vectors:
+    """Compute x + y row by row."""
+    if isinstance(x, Sparse) and isinstance(y, Sparse):
+        return Sparse(np.concatenate([x.index, y.index], axis=-1), np.concatenate([x.value, y.value], axis=-1), x.size)
+    return dense(x) + dense(y)
+
+
 def subtract(x: Vectors, y: Vectors) -> Vectors:
     """Compute x - y row by row."""
     if isinstance(x, Sparse) and isinstance(y, Sparse):
@@ -111,18 +117,7 @@ def subtract(x: Vectors, y: Vectors) -> Vectors:
 
 def subtract_scaled(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
     """Compute x - factor y row by row."""
-    if isinstance(x, Sparse) or isinstance(y, Sparse):
-        return subtract(x, scale(y, factor))
-    if device_of(y) is not None:
-        return x - y * factor[..., None]
-    product = np.empty(np.shape(y))
-
-    def work(rows: slice) -> None:
-        np.multiply(y[rows], factor[rows, ..., None], out=product[rows])
-        np.subtract(x[rows], product[rows], out=product[rows])  # in place: another large array would cost as much
-
-    by_rows(work, len(product), product.size)
-    return product
+    return subtract(x, scale(y, factor))
 
 
 def embed(x: Vectors, offset: int, size: int) -> Vectors:
@@ -147,15 +142,7 @@ def slice_of(x: Vectors, start: int, stop: int, term: int, n_terms: int) -> Vect
 def squared_norm(x: Vectors) -> Floats:
     """Compute |x|^2 of each vector; entries of a sparse one must be distinct."""
     entries = x.value if isinstance(x, Sparse) else x
-    if device_of(entries) is not None:
-        return np.multiply(entries, entries).sum(axis=-1)  # type: ignore[no-any-return]
-    squares = np.empty(entries.shape[:-1])
-
-    def work(rows: slice) -> None:
-        np.einsum("...i,...i->...", entries[rows], entries[rows], out=squares[rows])
-
-    by_rows(work, len(entries), entries.size)
-    return squares
+    return np.asarray(np.einsum("...i,...i->...", entries, entries))
 
 
 def terms(parts: Sequence[Vectors]) -> Vectors:

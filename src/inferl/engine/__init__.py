@@ -19,7 +19,6 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 
-from inferl.data.parallel import sharing
 from inferl.engine.backend import Backend, Draws, Foldable
 from inferl.engine.blas import one_blas_thread
 from inferl.errors import DeviceError, SettingError
@@ -122,7 +121,7 @@ def using(backend: Backend, threads: int = 1) -> Iterator[None]:
     """Activate a backend within a `with` block, for the current thread only; BLAS has one thread meanwhile."""
     token = _active.set(backend if backend.threads == threads else replace(backend, threads=threads))
     try:
-        with one_blas_thread(), sharing(threads):
+        with one_blas_thread():
             yield
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # of torch, which need not be installed

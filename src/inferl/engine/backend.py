@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from inferl.data.arrays import Bools, Floats, Integers
+from inferl.data.arrays import Bools, Floats, Integers, Words
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.engine.multipliers import Multipliers
 
@@ -14,6 +14,7 @@ __all__ = [
     "AddBlocks",
     "AddEntries",
     "AddProducts",
+    "AddRows",
     "Backend",
     "DecayingSum",
     "Draws",
@@ -21,7 +22,12 @@ __all__ = [
     "Fold",
     "Foldable",
     "FollowEpisodes",
+    "LargestOf",
+    "SquaredNorms",
+    "SubtractScaled",
     "SumEpisodes",
+    "SumSegments",
+    "SumWords",
     "Walk",
     "all_below",
     "expect",
@@ -258,9 +264,85 @@ class FollowEpisodes(Protocol):
         ...
 
 
+class SubtractScaled(Protocol):
+    """Compute x - factor y for rows `x`, `y` (T, p) and `factor` (T,): (T, p)."""
+
+    def __call__(self, x: Floats, y: Floats, factor: Floats, threads: int = 1) -> Floats:
+        """Subtract."""
+        ...
+
+
+class SquaredNorms(Protocol):
+    """Compute |x|^2 of each row of `x` (T, p): (T,)."""
+
+    def __call__(self, x: Floats, threads: int = 1) -> Floats:
+        """Compute."""
+        ...
+
+
+class LargestOf(Protocol):
+    """Return the largest absolute value of each column of `x` (T, p): (p,)."""
+
+    def __call__(self, x: Floats, threads: int = 1) -> Floats:
+        """Look at all rows."""
+        ...
+
+
+class SumWords(Protocol):
+    """Sum the words (T, m) of each row, each multiplied by its key (m,): (T,). Sums wrap around at 2^64."""
+
+    def __call__(self, words: Words, keys: Words, threads: int = 1) -> Words:
+        """Sum."""
+        ...
+
+
+class AddRows(Protocol):
+    """Add rows to the sums (S, p), in place and in their order: row t to that of number `row` (T,) [t].
+
+    Row t is the vector `value` (T, m) [t], m at most p, or has the entries `index` and `value` (T, m).
+    """
+
+    def __call__(self, sums: Floats, row: Integers, index: Integers | None, value: Floats, threads: int = 1) -> None:
+        """Add."""
+        ...
+
+
+class SumSegments(Protocol):
+    """Sum rows over segments of `length` steps of each stream, in place; one step of `stride` is looked at.
+
+    Row t is step `number` [t], counted from 1, of the stream in slot `slot` [t]; its vector is as in `AddRows`. Steps
+    1, 1 + stride, ... are added to `open` (S, p), and they and their squares to `total` and `squares` (p,). `looked`
+    (S,) counts those in the open segment, `done` (S,) all its steps. Where the number is a multiple of the length, the
+    segment closes: its mean is written to `means` (m, p), its slot to `owner` (m,), both after the `filled` ones. The
+    call starts at `row`, stops when m are filled, and returns the next row, how many are filled, and how many steps
+    were looked at. Length and stride are powers of two.
+    """
+
+    def __call__(
+        self,
+        index: Integers | None,
+        value: Floats,
+        slot: Integers,
+        number: Integers,
+        length: int,
+        stride: int,
+        open: Floats,
+        looked: Integers,
+        done: Integers,
+        total: Floats,
+        squares: Floats,
+        means: Floats,
+        owner: Integers,
+        filled: int,
+        row: int,
+    ) -> tuple[int, int, int]:
+        """Sum."""
+        ...
+
+
 @dataclass(frozen=True)
 class Backend:
-    """The arithmetic of an evaluator: nine functions on arrays that agree with the reference to 1e-12.
+    """The arithmetic of an evaluator: functions on arrays that agree with the reference to 1e-12.
 
     A backend with a `device` gets vectors that are there (`inferl.data.device`), and so are the sums that it changes.
 
@@ -278,6 +360,12 @@ class Backend:
     decaying_sum: DecayingSum
     sum_episodes: SumEpisodes
     follow_episodes: FollowEpisodes
+    subtract_scaled: SubtractScaled
+    squared_norms: SquaredNorms
+    largest: LargestOf
+    sum_words: SumWords
+    add_rows: AddRows
+    sum_segments: SumSegments
     threads: int = 1  # that share the work; results do not depend on it
     device: str | None = None  # where vectors are; None: the host
     run: int = 2**18  # feature values that are processed at once, times the threads

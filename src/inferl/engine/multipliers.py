@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import sqrt
+from math import exp, factorial, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from inferl.data.invariants import COUNT, bounds, shapes
 from inferl.data.streams import Clock
 from inferl.errors import SettingError
 
-__all__ = ["LAWS", "LAYOUT", "BlockClock", "EffectiveBlocks", "Law", "Multipliers", "philox"]
+__all__ = ["LAWS", "LAYOUT", "BlockClock", "EffectiveBlocks", "Law", "Multipliers", "philox", "register_law"]
 
 Words = NDArray[np.uint64]
 
@@ -52,19 +52,40 @@ def philox(counter: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike], key: tupl
     return np.stack([x0, x1, x2, x3], axis=-1)
 
 
+_ASKED = philox((0, 0, 0, 0), (0, 0)), np.arange(4, dtype=np.uint64)  # words and ticks
 LAYOUT = 1  # version of the map from ticks to words; checkpoints record it
 
 
 @dataclass(frozen=True)
 class Law:
-    """The map from random words to multipliers.
+    """The law of a multiplier W: mean 1, a known standard deviation, and a map from random words to W.
 
-    `deviation` is the standard deviation that intervals divide by; one Philox call serves `lanes` ticks of a replica.
+    Most laws are a function of one uniform number (`of_uniform`). `register_law` gives a law a name, by which
+    `Multipliers` and checkpoints refer to it; `inferl.testing.check_law` tests whether it is what it says.
+
+    Parameters
+    ----------
+    deviation
+        Standard deviation of W, which intervals divide by.
+    lanes
+        Number of ticks of a replica that one call of the generator serves: 4, or 128 if a tick needs one bit only.
+    multiplier
+        Pure function of words and ticks, elementwise: 32 random bits and the number of the tick, to W.
+
+    Examples
+    --------
+    >>> Law.of_uniform(lambda u: np.where(u < 0.2, 3.0, 0.5), deviation=1.0).deviation
+    1.0
     """
 
     deviation: float
     lanes: int
     multiplier: Callable[[Words, Words], Floats]  # (word, tick) -> W
+
+    @classmethod
+    def of_uniform(cls, function: Callable[[Floats], Floats], deviation: float) -> Law:
+        """Return the law of a function of uniform numbers in (0, 1), applied elementwise: a quantile function."""
+        return cls(deviation, 4, lambda word, tick: function(_unit(word)))
 
 
 def _unit(word: Words) -> Floats:
@@ -84,12 +105,34 @@ def _exponential(word: Words, tick: Words) -> Floats:
     return -np.log(_unit(word))
 
 
+_POISSON = np.cumsum([exp(-1) / factorial(k) for k in range(13)])  # P(W <= k); beyond 12, less than a word resolves
+
+
+def _poisson(word: Words, tick: Words) -> Floats:
+    return np.searchsorted(_POISSON, _unit(word), side="right").astype(np.float64)
+
+
 LAWS = {
     "uniform": Law(1.0 / 3.0, 4, _uniform),  # the paper's U(1 -+ 1/sqrt 3), with its true deviation
     "two-point": Law(1.0, 128, _two_point),  # 0 or 2
     "exponential": Law(1.0, 4, _exponential),
+    "poisson": Law(1.0, 4, _poisson),  # how often a row is drawn in a resample of many
     "as-printed": Law(1.0, 4, _uniform),  # the same uniform law under the paper's claim that its variance is 1
 }
+
+
+def register_law(name: str, law: Law) -> None:
+    """Give a law of your own a name, for `Multipliers`; do so before a checkpoint that uses it is loaded.
+
+    >>> register_law("seldom three", Law.of_uniform(lambda u: np.where(u < 0.2, 3.0, 0.5), deviation=1.0))
+    >>> Multipliers("seldom three").deviation
+    1.0
+    """
+    if name in LAWS:
+        raise SettingError(f"there is a law {name!r} already; choose another name")
+    if not 0 < law.deviation < np.inf or law.lanes not in (4, 128):
+        raise SettingError(f"{law!r} is not a Law with a positive deviation and 4 or 128 lanes")
+    LAWS[name] = law
 
 
 @dataclass(frozen=True)
@@ -123,16 +166,24 @@ class Multipliers:
     With ``clock="step"`` every transition has its own multiplier. With ``"episode"`` or `BlockClock` a multiplier is
     held for a block of steps, so that the spread of the replicas accounts for dependence within blocks.
 
+    The law is ``"uniform"``, ``"two-point"``, ``"exponential"``, ``"poisson"``, ``"as-printed"``, or the name of one of
+    your own (`register_law`).
+
     >>> Multipliers("two-point", clock=BlockClock()).deviation
     1.0
     """
 
     law: str = "uniform"
     clock: str | BlockClock = "step"
+    answers: tuple[float, ...] = field(init=False, repr=False, compare=False)  # of the law, to know it in a checkpoint
 
     def __post_init__(self) -> None:
         if self.law not in LAWS:
-            raise SettingError(f"there is no law {self.law!r}; choose one of {', '.join(LAWS)}")
+            raise SettingError(f"there is no law {self.law!r}; choose one of {', '.join(LAWS)}, or register_law yours")
+        answers = LAWS[self.law].multiplier(*_ASKED)
+        if not np.allclose(getattr(self, "answers", answers), answers):
+            raise SettingError(f"the law {self.law!r} of the file is not the one that has this name here")
+        object.__setattr__(self, "answers", tuple(answers.tolist()))
         if not isinstance(self.clock, BlockClock) and self.clock not in ("step", "episode"):
             raise SettingError(
                 f"there is no clock {self.clock!r}; choose 'step', 'episode' or BlockClock(length, growth)"

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 import inferl.engine._native as _native  # "from inferl.engine" would report a circular import if it is missing
-from inferl.data.arrays import GATHER, Bools, Floats, Integers
+from inferl.data.arrays import GATHER, Bools, Floats, Integers, Words
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.streams import TILE
 from inferl.data.vectors import Sparse, dense
@@ -18,16 +18,22 @@ __all__ = [
     "add_blocks",
     "add_entries",
     "add_products",
+    "add_rows",
     "decaying_sum",
     "evaluate",
     "fold",
     "follow_episodes",
     "instruction_set",
+    "largest",
+    "squared_norms",
+    "subtract_scaled",
     "sum_episodes",
+    "sum_segments",
+    "sum_words",
     "walk",
 ]
 
-_LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2}
+_LAWS = {"uniform": 0, "as-printed": 0, "two-point": 1, "exponential": 2, "poisson": 3}
 _KINDS = {"gtd": 0, "gtd2": 1, "tdc": 2}
 
 if "INFERL_ISA" in os.environ:
@@ -200,10 +206,9 @@ def sum_episodes(
 ) -> tuple[int, Floats, Integers, int]:
     """Sum scores over episodes; see `backend.SumEpisodes`."""
     closed, which = np.empty((GATHER, sum.shape[1])), np.empty(GATHER, np.int64)
-    entries = np.zeros(0, np.int64) if index is None else _whole(index)
     places = _whole(slot), _whole(episode), _bits(last)
     after, filled, begun = _native.sum_episodes(
-        entries, _flat(value), *places, sum, is_open, order, begun, closed, which, row
+        _entries(index), _flat(value), *places, sum, is_open, order, begun, closed, which, row
     )
     return int(after), closed[: int(filled)], which[: int(filled)], int(begun)
 
@@ -224,6 +229,68 @@ def follow_episodes(
     columns = _flat(reward), _flat(discount), _flat(ratio), _whole(slot), _bits(first), _bits(last)
     after, filled = _native.follow_episodes(*columns, most, open, closed, row)
     return int(after), int(filled)
+
+
+def subtract_scaled(x: Floats, y: Floats, factor: Floats, threads: int = 1) -> Floats:
+    """Compute x - factor y row by row; see `backend.SubtractScaled`. Threads share the rows."""
+    out = np.empty(x.shape)
+    _native.subtract_scaled(_flat(x), _flat(y), _flat(factor), out, threads)
+    return out
+
+
+def squared_norms(x: Floats, threads: int = 1) -> Floats:
+    """Compute |x|^2 of each row; see `backend.SquaredNorms`. Threads share the rows."""
+    out = np.empty(len(x))
+    _native.squared_norms(_flat(x), out, threads)
+    return out
+
+
+def largest(x: Floats, threads: int = 1) -> Floats:
+    """Return the largest absolute value of each column; see `backend.LargestOf`. Threads share the rows."""
+    out = np.zeros(x.shape[1])
+    _native.largest(_flat(x), out, threads)
+    return out
+
+
+def sum_words(words: Words, keys: Words, threads: int = 1) -> Words:
+    """Sum the words of each row times their keys; see `backend.SumWords`. Threads share the rows."""
+    out = np.empty(len(words), np.uint64)
+    _native.sum_words(np.ascontiguousarray(words), keys, out, threads)
+    return out
+
+
+def add_rows(sums: Floats, row: Integers, index: Integers | None, value: Floats, threads: int = 1) -> None:
+    """Add rows to rows of sums; see `backend.AddRows`. Threads share the columns."""
+    _native.add_rows(sums, _whole(row), _entries(index), _flat(value), threads)
+
+
+def sum_segments(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    number: Integers,
+    length: int,
+    stride: int,
+    open: Floats,
+    looked: Integers,
+    done: Integers,
+    total: Floats,
+    squares: Floats,
+    means: Floats,
+    owner: Integers,
+    filled: int,
+    row: int,
+) -> tuple[int, int, int]:
+    """Sum rows over segments of each stream; see `backend.SumSegments`."""
+    rows = _entries(index), _flat(value), _whole(slot), _whole(number)
+    after, filled, seen = _native.sum_segments(
+        *rows, length, stride, open, looked, done, total, squares, means, owner, filled, row
+    )
+    return int(after), int(filled), int(seen)
+
+
+def _entries(index: Integers | None) -> Integers:
+    return np.zeros(0, np.int64) if index is None else _whole(index)
 
 
 def _bits(array: Bools) -> Bools:

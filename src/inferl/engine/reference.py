@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferl.data.arrays import GATHER, Bools, Floats, Integers
+from inferl.data.arrays import GATHER, Bools, Floats, Integers, Words
 from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.streams import TILE
 from inferl.data.vectors import Sparse, dense
@@ -18,11 +18,17 @@ __all__ = [
     "add_blocks",
     "add_entries",
     "add_products",
+    "add_rows",
     "decaying_sum",
     "evaluate",
     "fold",
     "follow_episodes",
+    "largest",
+    "squared_norms",
+    "subtract_scaled",
     "sum_episodes",
+    "sum_segments",
+    "sum_words",
     "walk",
 ]
 
@@ -320,6 +326,73 @@ def follow_episodes(
             close(s, row)
         row += 1
     return row, filled
+
+
+def subtract_scaled(x: Floats, y: Floats, factor: Floats, threads: int = 1) -> Floats:
+    """Compute x - factor y row by row; see `backend.SubtractScaled`."""
+    return x - factor[:, None] * y
+
+
+def squared_norms(x: Floats, threads: int = 1) -> Floats:
+    """Compute |x|^2 of each row; see `backend.SquaredNorms`."""
+    return np.asarray(np.einsum("tp,tp->t", x, x))
+
+
+def largest(x: Floats, threads: int = 1) -> Floats:
+    """Return the largest absolute value of each column; see `backend.LargestOf`."""
+    return np.asarray(np.abs(x).max(axis=0, initial=0.0))
+
+
+def sum_words(words: Words, keys: Words, threads: int = 1) -> Words:
+    """Sum the words of each row times their keys; see `backend.SumWords`."""
+    return np.asarray(np.einsum("tm,m->t", words, keys))
+
+
+def add_rows(sums: Floats, row: Integers, index: Integers | None, value: Floats, threads: int = 1) -> None:
+    """Add rows to rows of sums; see `backend.AddRows`."""
+    expect(all_below(row, len(sums)) and (index is None or all_below(index, sums.shape[1])))
+    if index is None:
+        np.add.at(sums[:, : value.shape[1]], row, value)
+    else:
+        np.add.at(sums, (row[:, None], index), value)
+
+
+def sum_segments(
+    index: Integers | None,
+    value: Floats,
+    slot: Integers,
+    number: Integers,
+    length: int,
+    stride: int,
+    open: Floats,
+    looked: Integers,
+    done: Integers,
+    total: Floats,
+    squares: Floats,
+    means: Floats,
+    owner: Integers,
+    filled: int,
+    row: int,
+) -> tuple[int, int, int]:
+    """Sum rows over segments of each stream; see `backend.SumSegments`."""
+    expect(all_below(slot, len(open)) and (index is None or all_below(index, open.shape[1])))
+    seen = 0
+    while row < len(slot) and filled < len(means):
+        s = int(slot[row])
+        if (number[row] - 1) % stride == 0:
+            at = np.arange(value.shape[1]) if index is None else index[row]
+            for sums, x in ((open[s], value[row]), (total, value[row]), (squares, value[row] ** 2)):
+                np.add.at(sums, at, x)
+            looked[s] += 1
+            seen += 1
+        done[s] += 1
+        if number[row] % length == 0:
+            if looked[s]:
+                means[filled], owner[filled] = open[s] / looked[s], s
+                filled += 1
+            open[s], looked[s], done[s] = 0.0, 0, 0
+        row += 1
+    return row, filled, seen
 
 
 BATCH = 128  # steps whose entries are gathered at once
