@@ -37,10 +37,12 @@ __all__ = [
     "Field",
     "Increments",
     "Interval",
+    "Law",
     "LeastSquares",
     "Linear",
     "Multipliers",
     "NStepTD",
+    "Objectives",
     "OnlineBootstrap",
     "Polynomial",
     "QEvaluation",
@@ -48,6 +50,7 @@ __all__ = [
     "Result",
     "Stack",
     "Transitions",
+    "Window",
     "baselines",
     "compare",
     "concatenate",
@@ -63,6 +66,7 @@ __all__ = [
     "plots",
     "policies",
     "race",
+    "register_law",
     "scale",
     "sources",
     "testing",
@@ -72,6 +76,7 @@ __all__ = [
 _HOME = {
     "Transitions": "data.transitions",
     "Increments": "data.increments",
+    "Objectives": "data.objectives",
     "Interval": "interval",
     "TD": "algorithms",
     "DoublyRobust": "algorithms",
@@ -87,12 +92,15 @@ _HOME = {
     "Stack": "algorithms",
     "Multipliers": "engine.multipliers",
     "BlockClock": "engine.multipliers",
+    "Law": "engine.multipliers",
+    "register_law": "engine.multipliers",
     "Polynomial": "methods.step_sizes",
     "Constant": "methods.step_sizes",
     "BurnIn": "methods.bootstrap",
     "OnlineBootstrap": "methods.bootstrap",
     "LeastSquares": "methods.least_squares",
     "Evaluator": "evaluator",
+    "Window": "methods.window",
     "Check": "diagnostics",
     "Report": "diagnostics",
     "BestSoFar": "evaluation",
@@ -137,9 +145,10 @@ if TYPE_CHECKING:
     )
     from inferl.comparison import difference
     from inferl.data.increments import Increments
+    from inferl.data.objectives import Objectives
     from inferl.data.transitions import Transitions
     from inferl.diagnostics import Check, Report
-    from inferl.engine.multipliers import BlockClock, Multipliers
+    from inferl.engine.multipliers import BlockClock, Law, Multipliers, register_law
     from inferl.evaluation import BestSoFar, Comparison, Result, compare, evaluate_log, evaluate_policy, race
     from inferl.evaluator import Evaluator
     from inferl.interval import Interval
@@ -147,6 +156,7 @@ if TYPE_CHECKING:
     from inferl.methods.bootstrap import BurnIn, OnlineBootstrap
     from inferl.methods.least_squares import LeastSquares
     from inferl.methods.step_sizes import Constant, Polynomial
+    from inferl.methods.window import Window
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,10 @@ from inferl.interval import (
 )
 from inferl.methods.base import Method, Reading
 
-__all__ = ["difference", "difference_of", "grown_together", "jointly", "refuse_other_questions", "verdict", "welch"]
+__all__ = [
+    *("difference", "difference_of", "growth", "grown_together", "jointly", "refuse_other_discounts"),
+    *("refuse_other_questions", "verdict", "welch"),
+]
 
 
 def difference(
@@ -109,11 +112,13 @@ def difference(
 
 def grown_together(streams: Sequence[tuple[Method, Reading]], tuning_time: int | None = None) -> float:
     """Return the information of two independent streams, relative to that at the tuning time of both together."""
-    growth = []
-    for method, reading in streams:
-        both = TUNING_TIME[method.unit] if tuning_time is None else tuning_time
-        growth.append(grown(method.information, reading.units, max(both // 2, 1), method.unit))
-    return sum(growth) / 2
+    return sum(growth(method, reading, tuning_time) for method, reading in streams) / 2
+
+
+def growth(method: Method, reading: Reading, tuning_time: int | None = None) -> float:
+    """Return the information of one of two independent streams, relative to that at half the tuning time of both."""
+    both = TUNING_TIME[method.unit] if tuning_time is None else tuning_time
+    return grown(method.information, reading.units, max(both // 2, 1), method.unit)
 
 
 def jointly(differences: Sequence[Interval], covariance: Floats) -> list[Interval]:
@@ -218,7 +223,14 @@ def _paired(
 
 def refuse_other_questions(a: Evaluator, b: Evaluator, names: tuple[str, str] = ("the first", "the second")) -> None:
     """Refuse values with different discounts: their difference is not one of policies."""
-    one, other = (evaluator.with_pending().episodes.discounts for evaluator in (a, b))
+    one, other = (evaluator.with_pending().episodes.discounts.tolist() for evaluator in (a, b))
+    refuse_other_discounts(one, other, names)
+
+
+def refuse_other_discounts(
+    one: Sequence[float], other: Sequence[float], names: tuple[str, str] = ("the first", "the second")
+) -> None:
+    """The same, from the smallest and the largest discount of each."""
     if one[0] == one[1] != other[0] == other[1]:  # each discount is constant, and they differ
         raise SettingError(
             f"the discounts differ: {_between(one)} in {names[0]} and {_between(other)} in {names[1]}; evaluate both "
@@ -226,6 +238,6 @@ def refuse_other_questions(a: Evaluator, b: Evaluator, names: tuple[str, str] = 
         )
 
 
-def _between(bounds: Floats) -> str:
-    low, high = bounds.tolist()
+def _between(bounds: Sequence[float]) -> str:
+    low, high = bounds
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("Check", "Report", "checks_of_data", "checks_of_scores", "divergence", "notes_of", "overflow"),
-    *("together", "unseen"),
+    *("signed", "together", "unseen"),
 ]
 
 FEWEST_BLOCKS = 16  # blocks of one length that a variance estimate needs
@@ -247,7 +247,7 @@ def features(misfit: Misfit | None, beyond: float | None) -> Check:
     bias, error = -misfit.gap, misfit.gap_error
     if not np.isfinite(error):
         return Check(name, "not available", "too few episode starts to estimate the bias of the features")
-    off, matters = _signed(bias, error), MATTERS * misfit.fitted_error
+    off, matters = signed(bias, error), MATTERS * misfit.fitted_error
     if abs(bias) > max(ALARM * error, matters):
         message, wrong = f"the features bias the value of the start distribution by {off}", True
     elif misfit.wald > WALD_ALARM and error > matters:
@@ -349,7 +349,7 @@ def _count(n: float) -> str:
     return f"{n:,.0f}"
 
 
-def _signed(value: float, error: float) -> str:
+def signed(value: float, error: float) -> str:
     if not np.isfinite(value) or not np.isfinite(error):
         return f"{value:+} ± {error}"
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-12))), 0, 12))

@@ -16,6 +16,7 @@
     ├── BrokenError (RuntimeError)          an evaluator whose last update was interrupted, as when memory ran out
     ├── DeviceError (RuntimeError)          a device that is not there, or whose memory is full
     ├── WorkerError (RuntimeError)          a process or machine that was lost while it computed a part
+    ├── SendingError (RuntimeError)         rows that a service refused, or could not be sent
     ├── CheckpointError
     │   ├── CheckpointVersionError          written by another version of the format
     │   ├── CheckpointCorruptError          truncated, damaged, or not a checkpoint
@@ -52,6 +53,7 @@ __all__ = [
     "LevelError",
     "MissingExtraError",
     "PairingError",
+    "SendingError",
     "SettingError",
     "ShapeError",
     "TargetError",
@@ -129,6 +131,26 @@ class DeviceError(InferlError, RuntimeError):
 
 class WorkerError(InferlError, RuntimeError):
     """A worker was lost again and again while it computed a part."""
+
+
+class SendingError(InferlError, RuntimeError):
+    """Rows that a service refused, or that could not be sent.
+
+    Attributes
+    ----------
+    status
+        Of the service's answer, as in HTTP; None: there was none.
+    row
+        The bad row of the batch, from 1, if it is one.
+    """
+
+    def __init__(self, message: str, status: int | None = None, row: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.row = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.status, self.row), self.__dict__
 
 
 class CheckpointError(InferlError):

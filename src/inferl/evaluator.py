@@ -11,72 +11,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl import engine
 from inferl.algorithms import Algorithm
-from inferl.algorithms.targets import Targets, as_targets, estimand
+from inferl.algorithms.targets import Targets, as_targets
 from inferl.data.arrays import Floats, is_integer, is_number, short
 from inferl.data.device import device_of, on_host
 from inferl.data.increments import Increments
 from inferl.data.observations import Observations
 from inferl.data.streams import TILE
 from inferl.data.transitions import Transitions
-from inferl.diagnostics import Check, Report, checks_of_data, divergence, overflow, together
+from inferl.diagnostics import Check, Report, together
 from inferl.engine import Backend
 from inferl.engine.multipliers import LAYOUT
 from inferl.errors import BrokenError, CheckpointMismatchError, DivergenceError, KindError, SettingError, ShapeError
-from inferl.interval import UNIFORM, Interval, anytime, check_level, grown, simultaneous
+from inferl.interval import Interval, check_level
+from inferl.methods.answers import Answer, answer
 from inferl.methods.base import Method, Reading
-from inferl.methods.misfit import Misfit
 from inferl.methods.registry import method_named
 from inferl.methods.schedule import EvaluatorState, Schedule, uninterrupted
+from inferl.methods.window import Window, WindowSchedule
 from inferl.storage.checkpoint import read_checkpoint, refused, write_checkpoint
 from inferl.storage.storable import storable, verify_together
 
-__all__ = ["Answer", "Evaluator", "SavedEvaluator", "answer"]
+__all__ = ["Evaluator", "SavedEvaluator"]
 
 FEWEST = {"steps": 1000, "episodes": 32}  # before `until` may stop
-
-
-class Answer(NamedTuple):
-    """An interval with its checks."""
-
-    interval: Interval
-    checks: tuple[Check, ...]
-    misfit: Misfit | None  # bias of the features, if the starts of episodes allow an estimate
-
-
-@np.errstate(all="ignore")  # overflow is reported by a check
-def answer(
-    schedule: Schedule, state: EvaluatorState, targets: Targets, level: float, kind: str | None, tuning_time: int | None
-) -> Answer:
-    """Read the state along targets, make the checks, and turn those that fail into notes."""
-    algorithm, method = schedule.algorithm, schedule.method
-    reading = method.read(algorithm, state.method, targets.rows, jointly=kind == "simultaneous")
-    interval = method.interval(reading, level, "normal" if kind in UNIFORM else kind)
-    if kind == "anytime":
-        interval = anytime(interval, grown(method.information, reading.units, tuning_time, method.unit))
-    elif kind == "simultaneous":
-        interval = simultaneous(interval, reading.scores())
-    misfit = method.misfit(algorithm, state.method)
-    own = method.checks(algorithm, state.method, reading, interval)
-    lost = overflow(interval)
-    made = (
-        *(() if lost is None else (lost,)),
-        divergence(state.diverged and state.diverged[0]),
-        *own,
-        *checks_of_data(algorithm, targets.about, interval, state.ratios, state.episodes, misfit, state.constant),
-        *state.source_checks,
-    )
-    if not np.any(interval.standard_error) and any(check.name == "randomness" for check in made):
-        made = tuple(check for check in made if check.name != "length")  # the width of 0 is right
-    notes = tuple(check.sentence for check in made if check.failed)
-    about = estimand(algorithm, targets.about, state.episodes)
-    return Answer(replace(interval, notes=notes, estimand=about), made, misfit)
 
 
 @dataclass(frozen=True)
@@ -85,6 +49,7 @@ class SavedEvaluator:
 
     algorithm: Algorithm | None  # None: a nonlinear field, whose function cannot be stored
     method: Method
+    window: Window | None
     parameters: int
     tile: int
     layout: int
@@ -108,6 +73,8 @@ class Evaluator:
         own. Files record neither backend nor threads.
     device
         Of ``"torch"``: ``"cuda"``, ``"cuda:1"``, ``"cpu"``. Default: the GPU, if there is one.
+    window
+        A `Window`: intervals and checks are then about the latest data. None: about all data.
 
     Notes
     -----
@@ -132,16 +99,20 @@ class Evaluator:
         threads: int | None = None,
         backend: str | Backend = "auto",
         device: str | None = None,
+        window: Window | None = None,
     ) -> None:
         if not isinstance(algorithm, Algorithm):
             raise SettingError(f"algorithm is {short(algorithm)}; give one with its settings, such as TD(4)")
         if not isinstance(method, Method | None):
             raise SettingError(f"method is {short(method)}; give one with its settings, such as LeastSquares()")
         chosen = method_named("least-squares").from_options({}, algorithm) if method is None else method
-        owned = _checked_backend(backend, threads, device)
-        self._schedule = Schedule(algorithm, chosen, owned, threads or engine.cores())
+        if not isinstance(window, Window | None):
+            raise SettingError(f"window is {short(window)}; give one with its settings, such as Window(24, every=1000)")
+        settings = algorithm, chosen, _checked_backend(backend, threads, device), threads or engine.cores()
+        self._schedule = Schedule(*settings) if window is None else WindowSchedule(*settings, window)
+        self._window = window
         self._state = self._schedule.start()
-        self._run = replace(self._schedule, threads=1).run  # steps that are observed before they are processed
+        self._run = replace(self._schedule, threads=1).run()  # steps that are observed before they are processed
         self._observed = Observations(algorithm.n_features, self._run)
 
     @property
@@ -155,12 +126,18 @@ class Evaluator:
         return self._schedule.method
 
     @property
+    def window(self) -> Window | None:
+        """The window that is read; None: all data."""
+        return self._window
+
+    @property
     def backend(self) -> Backend:
         """The backend, which does the arithmetic."""
         return self._schedule.backend
 
     def __repr__(self) -> str:
-        return f"Evaluator({self.algorithm}, {self.method})"
+        window = "" if self.window is None else f", window={self.window!r}"
+        return f"Evaluator({self.algorithm}, {self.method}{window})"
 
     @property
     def n(self) -> int:
@@ -234,13 +211,17 @@ class Evaluator:
             )
         if isinstance(data, Increments) and self._state.like is not None and data.form() != self._state.like.form():
             raise ShapeError("increments have another number of terms, form (dense or sparse) or damping than before")
-        waiting = [] if self._state.pending is None else [self._state.pending.data]
-        self.method.admit(self._state.method, [*waiting, data])
+        self._schedule.admit(self._state, data)
         self._schedule.update(self._state, data)
         # Single steps may be buffered, unless each must first pass a check that needs a chunk.
         limited = self.method.limited(self.algorithm) or self.algorithm.checks_rows
         if isinstance(data, Transitions) and columns == 1 and not limited:
             self._observed.tabular = tabular
+
+    def borders(self, chunk: Transitions | Increments) -> list[int]:
+        """Return the rows of a chunk before which a reading is due, because a pane of the window is over."""
+        self._flush()
+        return self._schedule.borders(self._state, chunk)
 
     def observe(
         self,
@@ -254,16 +235,21 @@ class Evaluator:
         episode: int | None = None,
         stream: int = 0,
         truncated: bool | None = None,
+        time: float | None = None,
+        version: int | None = None,
     ) -> None:
         """Process one step. It is validated and copied now, and folded together with others or before a reading."""
         if self._state.diverged is not None or self._state.broken or len(self._observed.rows) >= self._run:
             self._flush()
             self._refuse_after_divergence()
         # The buffer derives `truncated` from `last` and the discount; anything else goes through `Transitions`.
-        plain = first is None and episode is None and (truncated is None or (truncated is False and last is not True))
+        plain = first is episode is time is version is None and (
+            truncated is None or (truncated is False and last is not True)
+        )
         if plain and self._observed.append(features, reward, next_features, discount, ratio, last, stream):
             return
-        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated}
+        flags = {"first": first, "last": last, "episode": episode, "truncated": truncated, "time": time}
+        flags["version"] = version
         row: dict[str, Any] = {name: [flag] for name, flag in flags.items() if flag is not None}
         row |= {"features": [features], "rewards": [reward], "next_features": [next_features]}
         self._collect(Transitions(**row, discounts=[discount], ratios=[ratio], stream=[stream]))
@@ -454,8 +440,9 @@ class Evaluator:
         self, target: Any = None, level: float = 0.95, kind: str | None = None, tuning_time: int | None = None
     ) -> Report:
         """Return the interval with all checks, and facts about the data and the method."""
-        found, ratios = self._answer(target, level, kind, tuning_time), self._state.ratios
-        interval, misfit = found.interval, found.misfit
+        state = self.with_pending()
+        found = self._answer(target, level, kind, tuning_time, state)
+        interval, misfit, ratios = found.interval, found.misfit, state.ratios
         facts: dict[str, Any] = {"estimand": interval.estimand}
         if hasattr(target, "text"):  # such as the starts that a source has observed
             facts["starts"] = target.text
@@ -465,20 +452,31 @@ class Evaluator:
             "algorithm": str(self.algorithm),
             "method": str(self.method),
             "kind": interval.kind,
-            "episodes completed": self.with_pending().episodes.closed,
+            "episodes completed": state.episodes.closed,
             "streams": len(self._state.streams),
             "ratios": "all 1 (on-policy)" if np.all(ratios.squares == ratios.n) else "given (off-policy)",
         }
+        if self.window is not None:
+            facts["window"] = f"{self.window}; {interval.n:,} of {self.n:,} transitions"
         return Report(interval, found.checks, facts)
 
-    def _answer(self, target: Any, level: float, kind: str | None, tuning_time: int | None) -> Answer:
+    def _answer(
+        self, target: Any, level: float, kind: str | None, tuning_time: int | None, state: EvaluatorState | None = None
+    ) -> Answer:
         check_level(level)
         if kind is not None and not isinstance(kind, str):
             raise KindError(f"kind is {short(kind)}; it is a name, such as 'anytime'")
-        targets, state = self.targets(target), self.with_pending()
+        if kind == "anytime" and self.window is not None:
+            raise KindError(
+                "a window has no 'anytime' interval: what it is about moves on; choose normal, or leave the window out"
+            )
+        targets, state = self.targets(target), self.with_pending() if state is None else state
         with self._schedule.working():
             found = answer(self._schedule, state, targets, level, kind, tuning_time)
-        return found._replace(interval=found.interval.only()) if targets.single else found
+        interval = found.interval
+        if self.window is not None:
+            interval = replace(interval, estimand=f"{interval.estimand}, in the window")
+        return found._replace(interval=interval.only() if targets.single else interval)
 
     def with_pending(self) -> EvaluatorState:
         """Return the state with the pending rows folded in; the evaluator's own does not change."""
@@ -496,7 +494,7 @@ class Evaluator:
         """Return the content of a file."""
         self._flush()
         stored, p = self.algorithm if self.algorithm.affine else None, self.algorithm.n_parameters
-        return SavedEvaluator(stored, self.method, p, TILE, LAYOUT, on_host(self._state))
+        return SavedEvaluator(stored, self.method, self.window, p, TILE, LAYOUT, on_host(self._state))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` continues from it bit for bit."""
@@ -554,8 +552,8 @@ class Evaluator:
             raise CheckpointMismatchError(f"{path} holds {saved.parameters} parameters, {known} has others")
         owned = _checked_backend(backend, threads, device)
         with refused(path):  # verify before allocating arrays of the sizes that the file claims
-            verify_together(known, saved.method, saved.state)
-            evaluator = cls(known, saved.method, threads, owned)
+            verify_together(known, saved.method, saved.state, saved.window)
+            evaluator = cls(known, saved.method, threads, owned, window=saved.window)
         evaluator._state = saved.state
         return evaluator
 

@@ -162,12 +162,14 @@ def brief(estimate: float, lower: float, upper: float) -> str:
 
     >>> brief(437.21, 408.4, 466.02)
     '437 [408, 466]'
+    >>> brief(-0.001, -0.06, 0.058)
+    '0.00 [-0.06, 0.06]'
     """
     width = upper - lower
     if not np.isfinite(width):
         return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
     digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 12)) if width > 0 else 4
-    return f"{estimate:.{digits}f} [{lower:.{digits}f}, {upper:.{digits}f}]"
+    return f"{estimate:z.{digits}f} [{lower:z.{digits}f}, {upper:z.{digits}f}]"  # z: no -0.00
 
 
 def check_level(level: float) -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 
-import numpy as np
-
-from inferl.data.fingerprints import combined
-from inferl.diagnostics import together
 from inferl.errors import SettingError
 from inferl.evaluator import Evaluator
+from inferl.methods.schedule import merged_states
 
 __all__ = ["concatenate", "merge"]
 
@@ -39,6 +35,8 @@ def merge(*evaluators: Evaluator) -> Evaluator:
     filled = [evaluator for evaluator in evaluators if evaluator.n] or [first]
     if len(filled) == 1:
         return filled[0].copy()
+    if any(evaluator.window for evaluator in filled):
+        raise SettingError("an evaluator with a window follows one stream, so there is nothing to merge it with")
     parts = [evaluator.with_pending() for evaluator in filled]
     if len({(part.tabular, part.ratios_ndim) for part in parts}) > 1:
         raise SettingError(
@@ -46,19 +44,7 @@ def merge(*evaluators: Evaluator) -> Evaluator:
             "vectors, or one column of ratios and several"
         )
     merged = filled[0].copy()
-    state = merged._state
-    with merged._schedule.working(), np.errstate(all="ignore"):  # overflow is reported by a check
-        state.method = first.method.merge([part.method for part in parts])
-    state.carry, state.pending = parts[0].carry, None
-    state.ratios = reduce(lambda one, other: one.plus(other), (part.ratios for part in parts))
-    state.episodes = reduce(lambda one, other: one.plus(other), (part.episodes for part in parts))
-    state.constant = reduce(lambda one, other: one.plus(other), (part.constant for part in parts))
-    state.source_checks = reduce(together, (part.source_checks for part in parts))
-    state.fingerprint = combined([part.fingerprint for part in parts])
-    state.outcomes = combined([part.outcomes for part in parts])
-    completed = state.streams.completed.copy()
-    completed[0] += sum(int(part.streams.completed.sum()) for part in parts[1:])
-    state.streams = replace(state.streams, n=sum(part.streams.n for part in parts), completed=completed)
+    merged._state = merged_states(merged._schedule, parts)
     return merged
 
 
@@ -68,6 +54,7 @@ def concatenate(shards: Sequence[Evaluator]) -> Evaluator:
     Set ``first_replica`` of the shards so that their replicas are consecutive; all shards must have seen the same rows.
     The result equals, bit for bit, an evaluator that ran all replicas.
 
+    >>> import numpy as np
     >>> from inferl import TD, OnlineBootstrap, Polynomial, Transitions
     >>> coin = np.random.default_rng(0).integers(2, size=2000)
     >>> data = Transitions(0 * coin, coin, 0 * coin, 0.9)

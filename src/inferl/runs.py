@@ -39,6 +39,7 @@ __all__ = ["NamedTarget", "Reading", "Run"]
 FIRST_READING = 100  # transitions
 POLICIES = ("ratio", "target_probability", "target_log_probability", "policy")  # options that name target policies
 SPACING = 1.25  # later readings are taken when the data have grown by this factor
+MOST_READINGS = 1000  # with a window, which is read whenever a pane is over; then every second old one is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,16 +221,20 @@ class Run:
 
         The position is that of the source, so it is right after the last part only.
         """
-        start = 0
+        start, borders = 0, self.evaluator.borders(chunk)
+        if borders[:1] == [0]:
+            self.read()
+            yield
         while start < len(chunk):
-            stop = start + max(self.due - self.evaluator.n, 1)
+            border = next((row for row in borders if row > start), len(chunk))
+            stop = min(start + max(self.due - self.evaluator.n, 1), border)
             self.fold(chunk[start:stop], source)
             start = stop
             if source is None:
                 self.position = None  # data from elsewhere: no position of a source stands for all of it
             else:
                 self.follow(source)
-            if self.evaluator.n >= self.due:
+            if self.evaluator.n >= self.due or start in borders:
                 self.read()
             yield
 
@@ -254,9 +259,13 @@ class Run:
     def read(self) -> None:
         """Add the present interval to the readings."""
         now = self.interval()
-        if not self.readings or self.readings[-1].n < now.n:
+        n = now.n if self.evaluator.window is None else self.evaluator.n
+        if not self.readings or self.readings[-1].n < n:
             columns = (now.estimate, now.lower, now.upper, now.standard_error)
-            self.readings += (Reading(now.n, *(np.atleast_1d(np.asarray(column, float)) for column in columns)),)
+            self.readings += (Reading(n, *(np.atleast_1d(np.asarray(column, float)) for column in columns)),)
+        if self.evaluator.window is not None and len(self.readings) > MOST_READINGS:
+            half = MOST_READINGS // 2
+            self.readings = self.readings[:half:2] + self.readings[half:]
 
     def interval(self, kind: str | None = None, level: float | None = None) -> Interval:
         """Return the interval for the target."""
@@ -285,13 +294,12 @@ class Run:
         """What each number of an interval belongs to: a policy, a target, or both; empty for a single number."""
         return self._named(self.policies)
 
-    def differences(self) -> Interval | None:
+    def differences(self, kind: str | None = None) -> Interval | None:
         """Return the value of each policy minus that of the first, on the same data; None for a single policy."""
         if not self.policies:
             return None
-        found = self.evaluator.interval(
-            np.concatenate([rows[1:] - rows[:1] for rows in map(self._rows, self._targets)]), self.level, self.kind
-        )
+        apart = np.concatenate([rows[1:] - rows[:1] for rows in map(self._rows, self._targets)])
+        found = self.evaluator.interval(apart, self.level, kind or self.kind)
         return replace(found, estimand=f"difference of two policies: {self.interval().estimand}")
 
     @property
@@ -334,9 +342,11 @@ class Run:
         solved = self.reading().solved
         return None if solved is None else solved.levels
 
-    def keep(self, position: Any) -> None:
-        """Keep a copy of the present run in `before`, with another position of the source."""
-        self.before = deepcopy(replace(self, position=position, before=None).saved())
+    def keep(self, source: Source) -> None:
+        """Keep a copy of the present run in `before`, with another position of the source, and what is known there."""
+        before = deepcopy(replace(self, before=None))
+        before.follow(source)
+        self.before = before.saved()
 
     def saved(self) -> SavedRun:
         """Return the content of a run file."""

@@ -28,7 +28,7 @@ from inferl.data.streams import Streams
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check
 from inferl.engine import Backend
-from inferl.engine.multipliers import LAWS, BlockClock, Law, Multipliers
+from inferl.engine.multipliers import LAWS, BlockClock, Law, Multipliers, philox
 from inferl.errors import CheckpointError, InferlError, KindError, SettingError, ShapeError
 from inferl.evaluator import Evaluator
 from inferl.merging import merge
@@ -39,9 +39,11 @@ from inferl.methods.step_sizes import Polynomial
 from inferl.sources.base import Source
 from inferl.storage.checkpoint import read_checkpoint, write_checkpoint
 
-__all__ = ["check_algorithm", "check_backend", "check_method", "check_source"]
+__all__ = ["check_algorithm", "check_backend", "check_law", "check_method", "check_source"]
 
 BOOTSTRAP = OnlineBootstrap(Polynomial(0.5, cap=0.1), n_replicas=5, seed=3)
+DRAWS = 2**18  # of a law; with them, a mean that is 1.2 % of the deviation away from 1 is told
+FAR = 6  # standard errors
 FEWEST = 300  # rows: several tiles, and an incomplete one
 
 Data = Transitions | Increments
@@ -118,7 +120,9 @@ def check_backend(backend: Backend) -> None:
     dense = Transitions(vectors[:-1], rewards, vectors[1:], discounts, ratios, stream=stream)
     table = Transitions(states[:-1], rewards, states[1:], discounts, ratios, stream=stream)
     both = Transitions(vectors[:-1], rewards, vectors[1:], discounts, np.stack([ratios, ratios[::-1]], 1))
-    walks = [replace(BOOTSTRAP, multipliers=Multipliers(law)) for law in ("uniform", "two-point", "exponential")]
+    walks = [
+        replace(BOOTSTRAP, multipliers=Multipliers(law)) for law in ("uniform", "two-point", "exponential", "poisson")
+    ]
     walks.append(replace(BOOTSTRAP, multipliers=Multipliers("two-point", clock=BlockClock())))
     solved: list[Method] = [LeastSquares(blocks) for blocks in ("dyadic", "episode")]
     cases: tuple[tuple[Transitions, Algorithm, Sequence[Method]], ...] = (
@@ -141,6 +145,38 @@ def check_backend(backend: Backend) -> None:
                     offline_bootstrap(data, TD(d), Polynomial(0.5, cap=0.1), 0 if data.tabular else vectors[0])
                 )
         np.testing.assert_allclose(_bounds(found[0]), _bounds(found[1]), rtol=1e-10)
+
+
+def check_law(law: Law) -> None:
+    """Run the contract of a law of multipliers on many words.
+
+    It is a pure function, applied elementwise; it is finite; its mean is 1, and its standard deviation is the declared
+    one; replicas with it do not depend on how the stream is cut.
+
+    >>> from inferl import Law
+    >>> check_law(Law.of_uniform(lambda u: np.where(u < 0.2, 3.0, 0.5), deviation=1.0))
+    """
+    tick = np.arange(DRAWS, dtype=np.uint64)
+    word = philox((tick[: DRAWS // 4], 0, 0, 0), (0, 0)).reshape(-1)
+    drawn = law.multiplier(word, tick)
+    _demand(drawn.shape == word.shape, f"{word.shape} words make multipliers of shape {np.shape(drawn)}")
+    _demand(bool(np.isfinite(drawn).all()), "some multipliers are not finite")
+    _demand(np.array_equal(drawn, law.multiplier(word, tick)), "the same words, given twice, make other multipliers")
+    rows = tick[: DRAWS // 4]
+    parts = law.multiplier(word[: 2 * len(rows)].reshape(2, -1), rows)
+    ones = [law.multiplier(word[: len(rows)], rows), law.multiplier(word[len(rows) : 2 * len(rows)], rows)]
+    _demand(np.array_equal(parts, ones), "it is not applied elementwise: multipliers depend on their neighbours")
+    mean, deviation = float(drawn.mean()), float(drawn.std())
+    noise = FAR / np.sqrt(DRAWS)
+    _demand(abs(mean - 1) <= noise * deviation, f"the mean is {mean:.4g}, and not 1")
+    excess = float(np.mean(((drawn - mean) / deviation) ** 4)) - 1
+    told = f"the standard deviation is {deviation:.4g}, and not {law.deviation:.4g}"
+    _demand(abs(deviation - law.deviation) <= noise * deviation * (np.sqrt(excess) / 2 + noise), told)
+    rng = np.random.default_rng(0)
+    states = rng.integers(3, size=FEWEST + 1)
+    data = Transitions(states[:-1], rng.normal(size=FEWEST), states[1:], 0.9)
+    with mock.patch.dict(LAWS, {"checked": law}):
+        _check_bits(TD(3), replace(BOOTSTRAP, multipliers=Multipliers("checked"), companion=False), data)
 
 
 def check_source(make: Callable[[], Source], chunks: int = 5) -> None:

@@ -26,11 +26,15 @@ from inferl.algorithms import (
 )
 from inferl.data.arrays import Floats
 from inferl.data.increments import Increments
-from inferl.data.streams import Clock, Steps
+from inferl.data.streams import Clock, Steps, Streams
 from inferl.data.transitions import Transitions
+from inferl.environments import FiniteMDP
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 from inferl.evaluator import Evaluator
-from inferl.testing import check_algorithm, written_out
+from inferl.methods.bootstrap import OnlineBootstrap
+from inferl.methods.least_squares import LeastSquares
+from inferl.methods.step_sizes import Polynomial
+from inferl.testing import check_algorithm, check_method, written_out
 
 PROBLEM = small_problem()
 D = PROBLEM.features.shape[1]
@@ -82,10 +86,14 @@ def mixed_streams(problem: Problem, n: int, tabular: bool) -> Transitions:
 
 
 @pytest.mark.parametrize("name", AFFINE)
-@pytest.mark.parametrize("streams", [1, 3])
-def test_contract(name: str, streams: int) -> None:
-    data = PROBLEM.sample(320, seed=1) if streams == 1 else mixed_streams(PROBLEM, 320, tabular=False)
-    check_algorithm(AFFINE[name], data)
+def test_contract(name: str) -> None:
+    check_algorithm(AFFINE[name], mixed_streams(PROBLEM, 320, tabular=False))
+
+
+@pytest.mark.parametrize("name", ["TD(.6)", "emphatic(.5)", "three-step", "stacked windows"])
+def test_contract_of_one_stream(name: str) -> None:
+    """Of those that carry something from step to step; for the others a stream is no more than its rows."""
+    check_algorithm(AFFINE[name], PROBLEM.sample(320, seed=1))
 
 
 @pytest.mark.parametrize("name", TABULAR)
@@ -406,6 +414,77 @@ def test_the_average_reward_allows_for_dependence() -> None:
         Evaluator(AverageReward(3)).interval(1)
     with pytest.raises(DataError, match="leave ratios out"):
         Evaluator(AverageReward(3)).update(data.with_ratios(np.full(n, 0.5)))
+
+
+def going_on(tabular: bool, n: int) -> tuple[FiniteMDP, Floats, Transitions]:
+    """A chain without ends, its policy, and a path; two features, or a table."""
+    rng = np.random.default_rng(3)
+    mdp = FiniteMDP(rng.dirichlet(np.ones(4), size=(2, 4)), rng.normal(size=(2, 4, 4)), np.full(4, 0.25))
+    policy = rng.dirichlet(np.ones(2), size=4)
+    phi = None if tabular else rng.normal(size=(4, 2))
+    return mdp, policy, mdp.sample(policy, n, seed=1).transitions(0.9, phi)
+
+
+@pytest.mark.parametrize("tabular", [False, True])
+def test_gain_and_bias_by_enumeration(tabular: bool) -> None:
+    """Every (s, a, s') with its stationary probability: the mean increments are 0 at gain and bias."""
+    mdp, policy, _ = going_on(tabular, 1)
+    states, actions, next_states, probabilities, rewards = mdp.outcomes
+    weight = mdp.stationary(policy)[states] * policy[states, actions] * probabilities
+    phi = np.eye(4) if tabular else np.random.default_rng(0).normal(size=(4, 2))
+    columns = (states, next_states) if tabular else (phi[states], phi[next_states])
+    algorithm = AverageReward(phi.shape[1], bias=True)
+    events = Transitions(columns[0], rewards, columns[1], 0.9, stream=np.arange(len(states)))
+    increments, _, _ = algorithm.increments(Streams().place(events)[1], {})
+    matrix = np.einsum("t,tij->ij", weight, increments.matrix())
+    vector = weight @ increments.vector()
+    solved = np.linalg.lstsq(matrix, vector)[0]
+    np.testing.assert_allclose(matrix @ solved, vector, atol=1e-12)
+    exact = mdp.average_reward(policy)
+    assert solved[-2] == pytest.approx(exact.gain, abs=1e-12)
+    values = algorithm.of_features(phi) @ solved
+    assert mdp.stationary(policy) @ values == pytest.approx(0, abs=1e-12)
+    if tabular:
+        np.testing.assert_allclose(values, exact.bias, atol=1e-12)
+    else:
+        chain, mu = np.zeros((4, 4)), mdp.stationary(policy)
+        np.add.at(chain, (states, next_states), policy[states, actions] * probabilities)
+        left = phi.T @ np.diag(mu) @ (np.eye(4) - chain) @ phi
+        means = np.bincount(states, policy[states, actions] * probabilities * rewards)
+        np.testing.assert_allclose(left @ solved[:2], phi.T @ (mu * (means - exact.gain)), atol=1e-12)
+
+
+def test_the_bias_of_a_table_is_identified() -> None:
+    """Its features contain a constant, so theta is known up to one; the bias is not affected. Eight standard errors."""
+    mdp, policy, data = going_on(True, 50_000)
+    evaluator = Evaluator(AverageReward(4, bias=True)).update(data)
+    exact = mdp.average_reward(policy)
+    found = [evaluator.interval(), *(evaluator.interval(state) for state in range(4))]
+    for interval, truth in zip(found, [exact.gain, *exact.bias], strict=True):
+        assert abs(interval.estimate - truth) < 8 * interval.standard_error < 1
+    assert found[0].standard_error == pytest.approx(np.sqrt(exact.variance / 50_000), rel=0.1)
+    assert evaluator.report(2).interval.estimand.startswith("the bias at given features")
+    assert not np.isfinite(evaluator.interval([1.0, 0.0, 0.0, 0.0, 0.0, 0.0]).width)  # theta itself is not identified
+    alone = Evaluator(AverageReward(4)).update(data).interval()
+    assert alone.estimate == pytest.approx(float(found[0].estimate), abs=1e-12)
+
+
+def test_what_has_no_bias_is_refused() -> None:
+    data = small_problem().sample(100, seed=1, tabular=True)
+    with pytest.raises(DataError, match="the discount is 0"):
+        Evaluator(AverageReward(4, bias=True)).update(data.with_ratios(np.ones(100)))
+    with pytest.raises(TargetError, match="outside the table"):
+        Evaluator(AverageReward(4, bias=True)).interval(4)
+
+
+@pytest.mark.parametrize("tabular", [False, True])
+def test_gain_and_bias_satisfy_the_contract(tabular: bool) -> None:
+    _, _, data = going_on(tabular, 400)
+    algorithm = AverageReward(4 if tabular else 2, bias=True)
+    if not tabular:  # whose matrix is not singular
+        check_algorithm(algorithm, data)
+    for method in (LeastSquares(), OnlineBootstrap(Polynomial(0.5, cap=0.1), n_replicas=5)):
+        check_method(method, algorithm, data)
 
 
 @pytest.mark.parametrize("tabular", [False, True])

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 
-from inferl.environments import baird, boyan_chain, garnet, random_walk, ring, two_state_chain
+from inferl.environments import (
+    FiniteMDP,
+    baird,
+    boyan_chain,
+    frozen_lake,
+    garnet,
+    random_walk,
+    ring,
+    two_state_chain,
+)
 from inferl.errors import SettingError
 
 
@@ -27,6 +37,15 @@ def test_bairds_star_diverges_as_a_recursion_and_has_a_linear_value(slip: float)
     assert np.linalg.eigvals(-exact.matrix).real.max() > 0.01  # theta <- theta + alpha (b - A theta) grows
     noise = np.abs(exact.long_run).max()
     assert noise > 0.01 if slip else noise < 1e-9
+
+
+def test_the_frozen_lake_is_that_of_gymnasium() -> None:
+    """The same table to rounding, so the same seed gives the same path."""
+    lake, other = frozen_lake(), FiniteMDP.from_toy_text(gymnasium.make("FrozenLake-v1", map_name="8x8"))
+    for mine, theirs in zip(lake.outcomes, other.outcomes, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-15)
+    assert (lake.initial == other.initial).all()
+    assert (lake.terminal == other.terminal).all()
 
 
 def test_garnet() -> None:

@@ -15,7 +15,9 @@ from gymnasium.envs.toy_text.taxi import TaxiEnv
 from numpy.typing import NDArray
 from scipy import sparse
 
-from inferl.environments import FiniteMDP
+import inferl
+from inferl import Objectives, Transitions
+from inferl.environments import FiniteMDP, random_mdp
 from inferl.errors import DataError, InferlError, SettingError, ShapeError
 
 Array = NDArray[np.float64]
@@ -345,3 +347,92 @@ def test_bad_policies_features_and_discounts() -> None:
             mdp.fixed_point(features, np.ones((2, 1)), None, 0.9)
     with pytest.raises(DataError, match="feature 0 of state 1 is nan"):
         mdp.fixed_point([[1.0], [np.nan]], np.ones((2, 1)), None, 0.9)
+
+
+# MSPBE and NEU.
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("off_policy", [False, True])
+def test_against_enumeration_and_the_definitions(seed: int, off_policy: bool) -> None:
+    """NEU is the squared norm of E[rho delta phi]; the MSPBE is a distance from a projection."""
+    problem, discount = dense(seed), 0.9
+    acting = problem.behaviour if off_policy else problem.target
+    law = problem.mdp.stationary(acting)
+    theta = np.random.default_rng(seed).normal(size=2)
+    exact = problem.mdp.objectives(problem.features, problem.target, acting, discount)
+    phi = np.where(problem.terminal[:, None], 0.0, problem.features)
+    values, live = phi @ theta, np.flatnonzero(~problem.terminal)
+    update, backup = np.zeros(2), np.zeros(len(values))
+    for s, a, after, chance in steps(problem):
+        gain = problem.reward[a, s, after] + discount * values[after]
+        ratio = problem.target[s, a] / acting[s, a]
+        update += law[s] * acting[s, a] * chance * ratio * (gain - values[s]) * phi[s]
+        backup[s] += problem.target[s, a] * chance * gain
+    root = np.sqrt(law[live])
+    fitted = np.linalg.lstsq(root[:, None] * phi[live], root * backup[live])[0]
+    distance = phi[live] @ (fitted - theta)
+    assert exact.neu(theta) == pytest.approx(update @ update, rel=1e-12)
+    assert exact.mspbe(theta) == pytest.approx(law[live] @ distance**2, rel=1e-12)
+    solution = problem.mdp.fixed_point(problem.features, problem.target, acting, discount)
+    np.testing.assert_allclose(np.array([exact.neu(solution), exact.mspbe(solution)]), 0.0, atol=1e-24)
+    both = np.array([exact.mspbe(theta), 0.0])
+    np.testing.assert_allclose(exact.mspbe(np.stack([theta, solution])), both, rtol=1e-12, atol=1e-24)
+
+
+def test_a_log_against_plain_loops_and_in_chunks() -> None:
+    problem = dense(1)
+    path = problem.mdp.sample(problem.behaviour, 500, seed=3)
+    data = path.transitions(0.9, problem.features, path.ratios(problem.target, problem.behaviour))
+    theta = np.array([0.3, -0.2])
+    update, moments = np.zeros(2), np.zeros((2, 2))
+    for t in range(500):
+        phi, after = data.features[t], data.next_features[t]
+        delta = data.rewards[t] + data.discounts[t] * after @ theta - phi @ theta
+        update += data.ratios[t] * delta * phi / 500
+        moments += np.outer(phi, phi) / 500
+    whole = Objectives.of(data)
+    assert whole.n == 500
+    assert whole.neu(theta) == pytest.approx(update @ update, rel=1e-12)
+    assert whole.mspbe(theta) == pytest.approx(update @ np.linalg.solve(moments, update), rel=1e-12)
+    parts = Objectives.of(data[k : k + 7] for k in range(0, 500, 7))
+    for name in ("neu", "mspbe"):
+        assert getattr(parts, name)(theta) == pytest.approx(getattr(whole, name)(theta), rel=1e-12)
+
+
+def test_a_table_is_its_unit_vectors() -> None:
+    problem = dense(2)
+    path = problem.mdp.sample(problem.target, 300, seed=1)
+    theta = np.arange(6.0)
+    table = Objectives.of(path.transitions(0.9), 6)
+    vectors = Objectives.of(path.transitions(0.9, np.eye(6)))
+    assert table.mspbe(theta) == vectors.mspbe(theta)  # terminal states are never left: their moments are 0
+
+
+def test_a_long_log_shows_what_is_exact_and_is_minimised_by_least_squares() -> None:
+    mdp, features, target, behaviour, _, discount = random_mdp(seed=0)
+    path = mdp.sample(behaviour, 200_000, seed=2)
+    data = path.transitions(discount, features, path.ratios(target, behaviour))
+    exact, shown = mdp.objectives(features, target, behaviour, discount), Objectives.of(data)
+    assert shown.mspbe(np.zeros(10)) == pytest.approx(float(exact.mspbe(np.zeros(10))), rel=0.05)
+    assert shown.neu(np.zeros(10)) == pytest.approx(float(exact.neu(np.zeros(10))), rel=0.05)
+    theta = inferl.Evaluator(inferl.TD(10)).update(data).estimate(np.eye(10))
+    assert shown.mspbe(theta) < 1e-12 * shown.mspbe(np.zeros(10))
+    assert exact.mspbe(theta) < 1e-2 * exact.mspbe(np.zeros(10))
+
+
+def test_objectives_that_have_no_meaning_are_refused() -> None:
+    data = Transitions(np.ones((3, 1)), np.ones(3), np.ones((3, 1)), 0.9)
+    with pytest.raises(ShapeError, match="theta has shape"):
+        Objectives.of(data).neu([1.0, 2.0])
+    with pytest.raises(ShapeError, match="n_features"):
+        Objectives.of(Transitions([0], [1.0], [0], 0.9))
+    with pytest.raises(ShapeError, match="columns of ratios"):
+        Objectives.of(Transitions(np.ones((1, 1)), [1.0], np.ones((1, 1)), 0.9, np.ones((1, 2))))
+    with pytest.raises(DataError, match="no transitions"):
+        Objectives.of([])
+    with pytest.raises(DataError, match="no transitions"):
+        Objectives.of(data[:0])
+    exact = dense(0).mdp.objectives(dense(0).features, dense(0).target)
+    with pytest.raises(ShapeError, match="added"):
+        exact.plus(Objectives.of(data))

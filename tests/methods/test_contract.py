@@ -23,6 +23,7 @@ METHODS: dict[str, Method] = {
     "bootstrap, alone": replace(WALK, companion=False),
     "bootstrap, blocks": replace(WALK, multipliers=inferl.Multipliers("two-point", clock=inferl.BlockClock())),
     "bootstrap, episodes": replace(WALK, multipliers=inferl.Multipliers(clock="episode"), average="uniform"),
+    "bootstrap, automatic": replace(WALK, step_size="auto", initial="solved"),
 }
 ALGORITHMS = {"TD": inferl.TD, "GTD2": inferl.GTD2, "windows": inferl.NStepTD}
 

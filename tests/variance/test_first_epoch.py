@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferl.algorithms import TD, Linear
+from inferl.algorithms import TD, Algorithm, Linear, NStepTD
 from inferl.data.increments import Increments, unexplained
 from inferl.data.transitions import Transitions
 from inferl.environments import ring, two_state_chain
@@ -134,6 +134,23 @@ def test_any_cut_gives_the_same_bits_across_its_end(features: str, tmp_path: Pat
         parts.update(data[start:stop]).save(tmp_path / "run")
         parts = Evaluator.load(tmp_path / "run", TD(7))
     assert_same_bits(whole, parts)
+
+
+@pytest.mark.parametrize("algorithm", [TD(3), NStepTD(3, 5)], ids=str)
+def test_any_cut_keeps_the_same_pieces(algorithm: Algorithm) -> None:
+    rng = np.random.default_rng(7)
+    data = Transitions(rng.normal(size=(2200, 3)), rng.normal(size=2200), rng.normal(size=(2200, 3)), 0.5)
+    whole, parts = Evaluator(algorithm).update(data), Evaluator(algorithm)
+    for start, stop in pairwise([0, 1, 64, 200, 1000, 1001, 1700, 2200]):
+        parts.update(data[start:stop])
+    kept, others = (state_after(evaluator).first_epoch or () for evaluator in (whole, parts))
+    lengths = [len(piece) for piece in kept]
+    assert max(lengths) == 2048
+    assert len(lengths) <= 4
+    assert lengths == [len(piece) for piece in others]
+    for one, other in zip(kept, others, strict=True):
+        for mine, its in zip(arrays_of(one), arrays_of(other), strict=True):
+            np.testing.assert_array_equal(mine, its)
 
 
 def test_kept_rows_hold_nothing_larger(tmp_path: Path) -> None:

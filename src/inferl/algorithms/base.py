@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from inferl import engine
 from inferl.data.arrays import Floats, Integers, is_integer, is_number, lengthened, short
 from inferl.data.increments import Increments
 from inferl.data.streams import Clock, Steps
@@ -14,7 +15,7 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, one_hot, squared_norm, subtract_scaled, terms
 from inferl.errors import DataError, SettingError, ShapeError, TargetError
 
-__all__ = ["Algorithm", "Carry", "carried", "check_setting", "count", "single", "transitions_of"]
+__all__ = ["Algorithm", "Carry", "carried", "check_setting", "count", "lengths", "single", "transitions_of"]
 
 Carry = dict[str, Any]  # state between chunks: arrays with one row per stream, or steps whose increments are pending
 
@@ -141,7 +142,7 @@ class Algorithm:
     def features(self, data: Transitions) -> tuple[Vectors, Vectors]:
         """Return phi and dphi = phi - g phi'."""
         phi = self.vectors(data.features)
-        return phi, subtract_scaled(phi, self.vectors(data.next_features), data.discounts)
+        return phi, _difference(phi, self.vectors(data.next_features), data.discounts)
 
 
 def count(number: Any, who: str) -> int:
@@ -174,7 +175,21 @@ def transitions_of(steps: Steps) -> Transitions:
 def single(u: Vectors, v: Vectors, c: Floats, phi: Vectors) -> Increments:
     """Build increments with one term per step."""
     size = phi.size if isinstance(phi, Sparse) else phi.shape[1]
-    return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), squared_norm(phi))
+    return Increments(terms([u]), terms([v]), c[:, None], np.zeros(size), lengths(phi))
+
+
+def lengths(phi: Vectors) -> Floats:
+    """Compute |phi|^2 of each row; dense ones in the backend."""
+    use = engine.active()
+    return squared_norm(phi) if isinstance(phi, Sparse) else use.squared_norms(phi, use.threads)
+
+
+def _difference(x: Vectors, y: Vectors, factor: Floats) -> Vectors:
+    """Compute x - factor y row by row; dense ones in the backend."""
+    if isinstance(x, Sparse) or isinstance(y, Sparse):
+        return subtract_scaled(x, y, factor)
+    use = engine.active()
+    return use.subtract_scaled(x, y, factor, use.threads)
 
 
 def carried(carry: Carry, name: str, slot: Integers, *shape: int) -> Floats:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inferl import engine
-from inferl.algorithms.base import Algorithm, Carry, carried, count, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, carried, count, lengths, transitions_of
 from inferl.algorithms.td import TD
 from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, lengthened, shared
 from inferl.data.device import as_device, device_of, on_host
@@ -33,10 +33,10 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import (
     Sparse,
     Vectors,
+    add,
     dense,
     embed,
     scale,
-    squared_norm,
     stored_numbers,
     terms,
     verify_vectors,
@@ -182,7 +182,7 @@ class DoublyRobust(Algorithm):
             weights[0],
             weights[1],
             starts,
-            squared_norm(phi),
+            lengths(phi),
             self.outputs,
             self.dimension,
         )
@@ -229,7 +229,7 @@ class ValueIncrements(Rows):
         fitted, gaps = self.outputs[:1], self.outputs[1:]
         theta, difference, phi = (embed(x, 0, p) for x in (self._traced(), self.dphi, scale(self.phi, -1.0)))
         at_fitted = entries(fitted, [nothing + 1])
-        back = _added(phi, at_fitted)
+        back = add(phi, at_fitted)
         u = [theta, entries(gaps, list(self._weights().T)), entries(fitted, [starts])]
         u += [entries(gaps[k : k + 1], [starts]) for k in range(3)]
         v = [difference, difference, back] + [entries(gaps[k : k + 1], [nothing + 1]) for k in range(3)]
@@ -342,12 +342,6 @@ def _dot(x: Vectors, theta: Floats) -> Floats:
         return x @ theta[: x.shape[1]]
     # One product per row: in a matrix product the last bits depend on the number of rows.
     return np.asarray((x[:, None, :] @ theta[: x.shape[1]])[:, 0])
-
-
-def _added(x: Vectors, y: Vectors) -> Vectors:
-    if isinstance(x, Sparse) and isinstance(y, Sparse):
-        return Sparse(np.concatenate([x.index, y.index], axis=1), np.concatenate([x.value, y.value], axis=1), x.size)
-    return dense(x) + dense(y)
 
 
 def _as_start(start: Any, base: TD) -> int | tuple[float, ...] | None:

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from inferl.algorithms.base import Algorithm, Carry, check_setting, single, transitions_of
+from inferl.algorithms.base import Algorithm, Carry, check_setting, lengths, single, transitions_of
 from inferl.data.arrays import Floats
 from inferl.data.increments import GradientIncrements, Increments
 from inferl.data.streams import Clock, Steps
-from inferl.data.vectors import Vectors, embed, scale, slice_of, squared_norm, subtract
+from inferl.data.vectors import Vectors, embed, scale, slice_of, subtract
 
 __all__ = ["GTD", "GTD2", "TDC"]
 
@@ -59,7 +59,7 @@ class _Gradient(Algorithm):
         """Return the increments of y and theta, in compact form."""
         data = transitions_of(steps)
         phi, dphi = self.features(data)
-        return GradientIncrements(phi, dphi, data.ratios, data.rewards, squared_norm(phi), self), steps.clock, carry
+        return GradientIncrements(phi, dphi, data.ratios, data.rewards, lengths(phi), self), steps.clock, carry
 
     def written_out(
         self, phi: Vectors, dphi: Vectors, rho: Floats, reward: Floats

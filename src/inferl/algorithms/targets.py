@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inferl.algorithms import Algorithm, DoublyRobust, Field, Linear
+from inferl.algorithms import Algorithm, AverageReward, DoublyRobust, Field, Linear
 from inferl.data.arrays import Floats, as_array, as_floats
 from inferl.errors import InputError, TargetError
 from inferl.variance.episodes import EpisodeSummary
@@ -55,6 +55,8 @@ def estimand(algorithm: Algorithm, about: str, episodes: EpisodeSummary) -> str:
         return "what the features alone say of the starts: the projected fixed point (LSTD)"
     if about == "average":
         return "the average reward per step"
+    if isinstance(algorithm, AverageReward) and about in ("features", "observed", "state"):
+        return "the bias at given features: how much more than the average is earned from there on"
     if about == "gap":
         return "the value of the start distribution, minus what the features alone say"
     if about == "observed":

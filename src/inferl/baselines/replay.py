@@ -92,12 +92,12 @@ def replay(
     if isinstance(increments, GradientIncrements):
         increments = increments.expanded()
     theta, average_offset = np.zeros((len(resamples), p)), np.zeros((len(resamples), p))
-    cap = method.step_size.cap
+    cap = method.given_step_size.cap
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         limit = np.full(len(increments), np.inf) if cap is None else cap / increments.scale
         for start, rows in _windows(resamples, int(lengths.max())):
             steps = np.arange(start, start + rows.shape[1])
-            step_size, weight_sum = method.step_size(steps + 1, np.zeros(len(steps))), method.weight_sum(steps)
+            step_size, weight_sum = method.given_step_size(steps + 1, np.zeros(len(steps))), method.weight_sum(steps)
             left = np.clip(lengths - start, 0, len(steps))
             engine.active().walk(theta, average_offset, increments, rows, left, step_size, weight_sum, limit)
         averages = theta - average_offset / method.weight_sum(lengths)[:, None]
@@ -125,7 +125,12 @@ def _replay_field(
         own = increments[resamples[b].take(length)]
         draws = engine.Draws(method.multipliers, 0, 0, none, none)
         engine.active().fold(
-            theta[b], average_offset[b], own, method.step_size(steps + 1, own.scale), method.weight_sum(steps), draws
+            theta[b],
+            average_offset[b],
+            own,
+            method.given_step_size(steps + 1, own.scale),
+            method.weight_sum(steps),
+            draws,
         )
     with np.errstate(over="ignore", invalid="ignore"):
         return _finite(theta[..., 0] - average_offset[..., 0] / method.weight_sum(lengths)[:, None], lengths)

@@ -1,4 +1,4 @@
-"""Display: HTML fragments that a notebook shows for an object, made by its `_repr_html_`.
+"""Display: HTML fragments that a notebook shows for an object, made by its `_repr_html_`; and JSON.
 
 A notebook has a theme of its own, light or dark, which no style sheet of ours can ask for. So text takes the colour
 and the font that it finds, and the few colours of ours are readable on both. Styles stand in the elements, because
@@ -7,21 +7,45 @@ notebooks are shown in places that remove style sheets. All text is escaped.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from html import escape
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
 
 from inferl.interval import Interval, brief
 
-__all__ = ["block", "checks", "facts", "headline", "intervals", "notes", "paragraph", "titled"]
+__all__ = ["as_json", "block", "checks", "facts", "finite", "headline", "intervals", "notes", "paragraph", "titled"]
 
 _MUTED = "opacity:.7"
 _MARKS = {"passed": ("✓", "#00915f"), "failed": ("✕", "#d35400"), "not available": ("?", "#a87400")}
 _BAR = "#2b8cc4"
 _CELL = "text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:none;border:0"
 _WIDTH = 160  # of a bar, in pixels
+
+
+def as_json(content: Any, indent: int | None = None) -> str:
+    """Return JSON in one line, or indented, with null for infinity and NaN.
+
+    >>> as_json({"df": float("inf")})
+    '{"df": null}'
+    """
+    return json.dumps(finite(content), allow_nan=False, indent=indent)
+
+
+def finite(content: Any) -> Any:
+    """Replace infinity and NaN, which JSON does not have, by None in dicts and lists.
+
+    >>> finite({"df": [float("inf"), 3.0]})
+    {'df': [None, 3.0]}
+    """
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not isfinite(content) else content
 
 
 def block(*parts: str) -> str:

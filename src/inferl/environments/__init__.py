@@ -9,8 +9,8 @@ scores by linear algebra, and simulates. `chains.py`, `classics.py` and `random_
 
 from inferl.environments import icu_sepsis, sepsis
 from inferl.environments.chains import random_walk, ring, two_state_chain
-from inferl.environments.classics import baird, boyan_chain, garnet
-from inferl.environments.finite import FiniteMDP
+from inferl.environments.classics import baird, boyan_chain, frozen_lake, garnet
+from inferl.environments.finite import FiniteMDP, GainAndBias
 from inferl.environments.projection import ScoreCovariance
 from inferl.environments.random_mdp import RandomProblem, random_mdp
 from inferl.environments.registration import register
@@ -18,11 +18,13 @@ from inferl.environments.trajectory import Trajectory
 
 __all__ = [
     "FiniteMDP",
+    "GainAndBias",
     "RandomProblem",
     "ScoreCovariance",
     "Trajectory",
     "baird",
     "boyan_chain",
+    "frozen_lake",
     "garnet",
     "icu_sepsis",
     "random_mdp",

@@ -1,4 +1,4 @@
-"""Benchmark problems from the literature: Garnet, Boyan's chain, Baird's counterexample."""
+"""Benchmark problems from the literature: Garnet, Boyan's chain, Baird's counterexample, the frozen lake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from inferl.environments.finite import FiniteMDP
 from inferl.environments.random_mdp import RandomProblem
 from inferl.errors import SettingError
 
-__all__ = ["baird", "boyan_chain", "garnet"]
+__all__ = ["baird", "boyan_chain", "frozen_lake", "garnet"]
+
+# S: start, F: ice, H: a hole, G: the goal. The 8x8 map of Gymnasium's FrozenLake.
+LAKE = ("SFFFFFFF", "FFFFFFFF", "FFFHFFFF", "FFFFFHFF", "FFFHFFFF", "FHHFFFHF", "FHFFHFHF", "FFFHFFFG")
 
 
 def boyan_chain() -> tuple[FiniteMDP, NDArray[np.float64]]:
@@ -100,3 +103,35 @@ def garnet(
     features[:, 0] = 1.0
     policy = generator.dirichlet(np.ones(n_actions), size=n_states)
     return FiniteMDP(transition, reward, initial=np.full(n_states, 1 / n_states)), features, policy
+
+
+def frozen_lake(lake: Sequence[str] = LAKE) -> FiniteMDP:
+    """The slippery FrozenLake of Gymnasium, 8x8, without a time limit; Gymnasium need not be installed.
+
+    Actions 0 to 3 are left, down, right and up. One walks in the wanted direction or at a right angle to it, each with
+    probability 1/3, and stays in place at the edge. The goal pays 1; the goal and the holes end the episode.
+
+    Parameters
+    ----------
+    lake
+        Rows of the map: S the start, F ice, H a hole, G the goal.
+
+    Examples
+    --------
+    >>> mdp = frozen_lake()
+    >>> mdp
+    FiniteMDP(64 states, 4 actions, 11 terminal)
+    >>> print(f"{mdp.values(mdp.optimal_policy(0.99), 0.99)[0]:.5f}")
+    0.41464
+    """
+    cells = np.array([list(row) for row in lake])
+    rows, columns = np.indices(cells.shape).reshape(2, -1)
+    transition = np.zeros((4, cells.size, cells.size))
+    for direction, (down, right) in enumerate([(0, -1), (1, 0), (0, 1), (-1, 0)]):
+        to_row = np.clip(rows + down, 0, cells.shape[0] - 1)
+        to_column = np.clip(columns + right, 0, cells.shape[1] - 1)
+        for action in (direction - 1, direction, direction + 1):
+            transition[action % 4, np.arange(cells.size), to_row * cells.shape[1] + to_column] += 1 / 3
+    kind = cells.ravel()
+    start, terminal = np.flatnonzero(kind == "S"), np.flatnonzero((kind == "H") | (kind == "G"))
+    return FiniteMDP(transition, reward=kind == "G", initial=int(start[0]), terminal=terminal)

@@ -7,13 +7,14 @@ of the scores) are computed by linear algebra, not by simulation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from inferl.data.objectives import Objectives
 from inferl.environments.markov import LongRun, long_run, reached
 from inferl.environments.outcomes import (
     TOLERANCE,
@@ -29,7 +30,23 @@ from inferl.environments.projection import Projection, ScoreCovariance
 from inferl.environments.trajectory import Seed, Trajectory, simulate
 from inferl.errors import DataError, SettingError, ShapeError
 
-__all__ = ["FiniteMDP"]
+__all__ = ["FiniteMDP", "GainAndBias"]
+
+
+class GainAndBias(NamedTuple):
+    """The average reward of a policy, the bias of each state, and the long-run variance of the rewards.
+
+    The mean of the rewards of n steps has the standard error sqrt(variance / n), asymptotically.
+
+    >>> from inferl.environments import two_state_chain
+    >>> chain, _ = two_state_chain(0.8)
+    >>> f"{np.sqrt(chain.average_reward(np.ones((2, 1))).variance / 10_000):.3f}"
+    '0.030'
+    """
+
+    gain: float
+    bias: NDArray[np.float64]  # (S,)
+    variance: float
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -212,6 +229,32 @@ class FiniteMDP:
         """
         return self._long_run(self._policy(policy)).law
 
+    def average_reward(self, policy: ArrayLike) -> GainAndBias:
+        """The long-run average reward per step of a policy, with restarts at the ends of episodes, and the bias.
+
+        The bias solves Poisson's equation h = r_pi - g + P h with mean 0 under the stationary law: it is how much more
+        than the average is earned from a state on. It is 0 in states that the policy never visits.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from inferl.environments import two_state_chain
+        >>> gain, bias, variance = two_state_chain(0.8)[0].average_reward(np.ones((2, 1)))
+        >>> print(f"{gain:.1f} {bias.round(6).tolist()} {variance:.1f}")
+        0.0 [-4.0, 4.0] 9.0
+        """
+        weights = self.outcomes.weights(self._policy(policy))
+        chain = self._long_run(self._policy(policy))
+        states, _, next_states, _, rewards = self.outcomes
+        means = np.bincount(states, weights * rewards, self.n_states)
+        gain = float(chain.law @ means)
+        excess = np.where(chain.law > 0, means - gain, 0.0)
+        solved = chain.poisson(excess[:, None])[:, 0]
+        bias = np.where(chain.law > 0, solved - chain.law @ solved, 0.0)
+        after = np.where(self.terminal, self.initial @ bias, bias)  # the state after an end is a new start
+        surprises = rewards - gain + after[next_states] - bias[states]
+        return GainAndBias(gain, bias, float(np.sum(chain.law[states] * weights * surprises**2)))
+
     def relaxation_time(self, policy: ArrayLike) -> float:
         """Relaxation time of the chain of a policy, in steps: the largest Re 1 / (1 - eigenvalue of P).
 
@@ -253,6 +296,29 @@ class FiniteMDP:
         True
         """
         return self._projection(features, target, behaviour, discount).solve()
+
+    def objectives(
+        self,
+        features: ArrayLike,
+        target: ArrayLike,
+        behaviour: ArrayLike | None = None,
+        discount: float = 1.0,
+    ) -> Objectives:
+        """The MSPBE and the NEU of any parameters, exactly; both are 0 at the :meth:`fixed_point`.
+
+        Parameters are those of :meth:`fixed_point`.
+
+        Examples
+        --------
+        >>> from inferl.environments import random_mdp
+        >>> problem = random_mdp(seed=0)
+        >>> exact = problem.mdp.objectives(problem.features, problem.target, problem.behaviour, problem.discount)
+        >>> print(f"{exact.mspbe(problem.theta):.4f} {exact.mspbe(0 * problem.theta):.4f}")
+        0.0000 0.5760
+        """
+        projection = self._projection(features, target, behaviour, discount)
+        moments = projection.phi.T @ (projection.chain.law[:, None] * projection.phi)
+        return Objectives(projection.matrix, projection.vector, moments)
 
     def score_covariance(
         self,

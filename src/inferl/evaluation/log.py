@@ -17,6 +17,7 @@ from inferl.evaluation.result import VALUE, Result, quantity_of
 from inferl.evaluation.watching import Show, watched
 from inferl.evaluator import Evaluator
 from inferl.interval import check_level
+from inferl.methods.window import Window
 from inferl.runs import POLICIES, Run
 from inferl.sources import Source, table
 from inferl.sources.logs.inputs.files import is_uri
@@ -24,7 +25,9 @@ from inferl.sources.logs.inputs.files import is_uri
 __all__ = ["evaluate_log", "for_policies", "noted", "opened"]
 
 
-def evaluate_log(log: Any, *, level: float = 0.95, progress: bool | None = None, **options: Any) -> Result:
+def evaluate_log(
+    log: Any, *, level: float = 0.95, window: Window | None = None, progress: bool | None = None, **options: Any
+) -> Result:
     """Read a log in one pass, and return the value of a policy with an interval.
 
     It is the mean value over the population of which the episodes of the log are a sample. Without probabilities or
@@ -38,6 +41,8 @@ def evaluate_log(log: Any, *, level: float = 0.95, progress: bool | None = None,
         `sources.minari` returns.
     level
         Nominal coverage.
+    window
+        Look at the latest data only: ``inferl.Window(24, "1h")``.
     progress
         Whether to show the interval and the time left meanwhile. Default: on a terminal and in a notebook.
     **options
@@ -78,7 +83,7 @@ def evaluate_log(log: Any, *, level: float = 0.95, progress: bool | None = None,
         chunks, n_policies = opened(source)
         by_starts = getattr(source, "episodic", True)
         algorithm: Algorithm = DoublyRobust(source.dimension) if by_starts else TD(source.dimension)
-        evaluator = Evaluator(for_policies(algorithm, n_policies))
+        evaluator = Evaluator(for_policies(algorithm, n_policies), window=window)
         run = Run(evaluator, "evaluate_log", noted(log, options), level=level)
         for chunk in chunks:
             for _ in run.taking(chunk, source):

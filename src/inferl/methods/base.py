@@ -188,8 +188,8 @@ class Method:
         """Whether rows must pass `admit` first."""
         return False
 
-    def admit(self, state: Any, rows: Sequence[Transitions | Increments]) -> None:
-        """Refuse rows that would make the state too large."""
+    def admit(self, states: Sequence[Any], rows: Sequence[Transitions | Increments]) -> None:
+        """Refuse rows that would make the state too large, or several states that are merged when they are read."""
 
     @classmethod
     def admit_vectors(cls, n_parameters: int) -> None:
@@ -245,6 +245,18 @@ class Method:
     def merge(self, states: Sequence[Any]) -> Any:
         """Merge the states of separate streams."""
         raise SettingError(f"{type(self).__name__} cannot be merged; LeastSquares can")
+
+    def closed(self, state: Any) -> Any:
+        """Return the state of a pane that leaves a window, before it is merged into the past."""
+        return state
+
+    def recall(self, state: Any, past: Any, panes: Sequence[Any], units: Sequence[int]) -> Any:
+        """Return the state of a window that knows what came before, for checks of how the value changes over time.
+
+        `past` is the merged state of what has left the window, or None; `panes` are those that are over, each of so
+        many units.
+        """
+        return state
 
     def concatenate(self, methods: Sequence[Method], states: Sequence[Any]) -> tuple[Method, Any]:
         """Concatenate the replicas of one stream, this method's first; return the method of all of them, too."""

@@ -23,9 +23,9 @@ import numpy as np
 
 from inferl import engine
 from inferl.algorithms import Algorithm
-from inferl.data.arrays import Bools, Floats, Integers, is_integer, short
+from inferl.data.arrays import Bools, Floats, Integers, alike, as_floats, is_integer, short
 from inferl.data.device import as_device, device_of, on_host
-from inferl.data.increments import FieldIncrements, Increments
+from inferl.data.increments import FieldIncrements, GradientIncrements, Increments
 from inferl.data.invariants import COUNT, FINITE, bounds, demand, shapes
 from inferl.data.streams import TILE, Clock, Steps
 from inferl.diagnostics import Check, checks_of_scores
@@ -35,8 +35,11 @@ from inferl.errors import CheckpointCorruptError, DivergenceError, PairingError,
 from inferl.interval import Interval, basic, normal, percentile, quantile
 from inferl.methods.base import Method, covariance_of, no_replicas
 from inferl.methods.convergence import convergence, unequal_features
+from inferl.methods.drift import drift
 from inferl.methods.least_squares import LeastSquares, LeastSquaresReading, LeastSquaresState
+from inferl.methods.pilot import Solution, automatic
 from inferl.methods.step_sizes import Constant, Polynomial, StepSize
+from inferl.variance.first_epoch import FirstEpoch, appended, first_epoch_rows
 from inferl.variance.score_blocks import ScoreBlocks
 
 __all__ = ["BootstrapReading", "BootstrapState", "BurnIn", "OnlineBootstrap"]
@@ -59,7 +62,10 @@ class BurnIn:
 
 @dataclass(frozen=True, eq=False)
 class BootstrapState:
-    """The B + 1 rows, their averages, and what the checks need."""
+    """The B + 1 rows, their averages, and what the checks need.
+
+    As long as there is a pilot, the rows have not moved, and n is 0.
+    """
 
     iterate: Floats  # (p, B + 1)
     average_offset: Floats  # (p, B + 1): the average is iterate - average_offset / weight_sum
@@ -69,11 +75,19 @@ class BootstrapState:
     size: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) largest |feature| of each column; empty for tables
     scores: ScoreBlocks | None = None  # of a nonlinear recursion
     companion: LeastSquaresState | None = None  # sums of the same increments, for the checks; changed in place
+    pilot: tuple[FirstEpoch, ...] | None = None  # the first increments, until what is computed from them is known
+    step_size: Polynomial | None = None  # that was chosen automatically
 
     def verify(self) -> None:
         """Refuse inconsistent sizes and numbers that are not finite."""
         shapes(self, {"iterate": "p R", "average_offset": "p R", "size": "d", "scores.pilot": "p"})
         bounds(self, {"iterate": FINITE, "n": COUNT, "scale": (0, FINITE[1]), "size": (0, FINITE[1])})
+        demand(self.pilot is None or self.n == 0, f"{self.n} steps were folded before the pilot has ended")
+
+    @property
+    def seen(self) -> int:
+        """Number of increments, those of the pilot included."""
+        return self.n + sum(map(len, self.pilot or ()))
 
 
 class BootstrapReading(NamedTuple):
@@ -116,7 +130,8 @@ class OnlineBootstrap(Method):
     Parameters
     ----------
     step_size
-        alpha_t, such as `Polynomial`; no value suits every problem.
+        alpha_t: ``"auto"``, which chooses it from the first rows, or a step size such as `Polynomial`; no value suits
+        every problem.
     n_replicas
         B, the number of perturbed rows.
     multipliers
@@ -131,32 +146,46 @@ class OnlineBootstrap(Method):
         block sums of its scores, for dependence only.
     first_replica
         Number of the first replica, to split replicas over several evaluators (see `concatenate`).
+    initial
+        theta_0, where all rows start: 0, a vector of the value's parameters or of all, or ``"solved"``: each row starts
+        at the least-squares solution of its own perturbed equations of the first rows, so that there is no transient.
+        Default: ``"solved"`` with an automatic step size, and 0 with one of your own.
+
+    ``"auto"`` and ``"solved"`` need linear equations with at most 1,000 parameters. They are computed when the first
+    epoch of least squares would end (after 8,192 steps, earlier with long features); until then, a reading computes
+    them from the rows so far.
 
     Examples
     --------
     >>> OnlineBootstrap(Polynomial(5.0), n_replicas=400).n_replicas
     400
+    >>> OnlineBootstrap().initial, OnlineBootstrap(Polynomial(5.0)).initial
+    ('solved', 0)
     """
 
-    step_size: StepSize
+    step_size: StepSize | str = "auto"
     n_replicas: int = 200
     multipliers: Multipliers = field(default_factory=Multipliers)
     average: str | BurnIn = "linear"
     seed: int = 0
     companion: bool = True
     first_replica: int = 0
+    initial: Any = None  # an array becomes a tuple, so that methods can be compared
 
     kinds = ("percentile", "basic", "normal")
     solves = False
     whole = True
     stores = (
         *(BootstrapState, EffectiveBlocks, ScoreBlocks, BurnIn, Multipliers, BlockClock, Polynomial, Constant),
+        *(FirstEpoch, GradientIncrements),
         *LeastSquares.stores,
     )
 
     def __post_init__(self) -> None:
-        if not callable(self.step_size):
-            raise SettingError(f"step_size is {short(self.step_size)}; give Polynomial(...) or Constant(...)")
+        if not callable(self.step_size) and self.step_size != "auto":
+            raise SettingError(f"step_size is {short(self.step_size)}; give 'auto', Polynomial(...) or Constant(...)")
+        usual = "solved" if self.step_size == "auto" else 0
+        object.__setattr__(self, "initial", usual if self.initial is None else _as_initial(self.initial))
         if not is_integer(self.n_replicas) or self.n_replicas < 2:
             raise SettingError(f"n_replicas is {short(self.n_replicas)}; give 2 or more")
         if not isinstance(self.average, BurnIn) and self.average not in ("linear", "uniform"):
@@ -177,8 +206,19 @@ class OnlineBootstrap(Method):
 
     # The recursion.
 
+    @property
+    def has_pilot(self) -> bool:
+        """Whether anything is computed from the first rows."""
+        return self.step_size == "auto" or self.initial == "solved"
+
+    @property
+    def given_step_size(self) -> StepSize:
+        """The step size, unless it is automatic and known to the state alone."""
+        assert not isinstance(self.step_size, str)
+        return self.step_size
+
     def at_zero(self, n_parameters: int) -> BootstrapState:
-        """Return rows of zeros, without a companion."""
+        """Return rows of zeros, without a companion or a pilot."""
         rows = np.zeros((n_parameters, self.n_replicas + 1))
         blocks = None if self.multipliers.clock == "step" else EffectiveBlocks()
         return BootstrapState(iterate=rows, average_offset=rows.copy(), n=0, scale=0.0, blocks=blocks)
@@ -188,7 +228,7 @@ class OnlineBootstrap(Method):
         iterate, average_offset, device = state.iterate.copy(), state.average_offset.copy(), device_of(increments)
         if device is not None:  # the rows are where the vectors are
             iterate, average_offset = as_device(iterate, device), as_device(average_offset, device)
-        step_size = self.step_size(clock.step, on_host(increments.scale))
+        step_size = (state.step_size or self.given_step_size)(clock.step, on_host(increments.scale))
         weight_sums = self.weight_sum(np.arange(state.n, state.n + len(increments) + 1))
         tick = self.multipliers.ticks(clock)
         draws = engine.Draws(self.multipliers, self.seed, self.first_replica, tick, clock.slot)
@@ -214,6 +254,8 @@ class OnlineBootstrap(Method):
 
     def fold(self, state: BootstrapState, increments: Foldable, clock: Clock) -> BootstrapState:
         """Return the state after whole tiles of increments; raise if a row diverges."""
+        if state.pilot is not None:
+            return self._gathered(state, increments, clock)
         if isinstance(increments, FieldIncrements) and len(increments) > TILE:  # epochs of the scores end at tile edges
             for start in range(0, len(increments), TILE):
                 rows = slice(start, start + TILE)
@@ -226,10 +268,52 @@ class OnlineBootstrap(Method):
         if not sound.all():
             tile = int(np.argmin(sound))
             self._refuse_divergence(state, increments, clock, tile, on_host(largest[tile:]), float(scale[tile]))
-        size = on_host(increments.sizes())
-        if len(state.size):
-            size = np.maximum(state.size, size)
-        return replace(after, scale=float(scale[-1]), size=size, scores=self._scored(after, increments, clock))
+        return replace(
+            after, scale=float(scale[-1]), size=_sizes(state, increments), scores=self._scored(after, increments, clock)
+        )
+
+    def _gathered(self, state: BootstrapState, increments: Foldable, clock: Clock) -> BootstrapState:
+        """Add increments to the pilot, tile by tile; the first tile that makes it long enough ends it."""
+        for start in range(0, len(increments), TILE):
+            rows = slice(start, start + TILE)
+            new = on_host(increments[rows])
+            state = replace(state, pilot=appended(state.pilot or (), FirstEpoch(new, clock[rows])))
+            if state.seen >= first_epoch_rows(new.n_parameters, new):
+                state, rest = self.launched(state), slice(rows.stop, None)
+                return self.fold(state, increments[rest], clock[rest]) if rows.stop < len(increments) else state
+        return state
+
+    def launched(self, state: BootstrapState, perturbed: bool = True) -> BootstrapState:
+        """Return the state after the rows of the pilot; without `perturbed`, only row 0 is that of a solved start.
+
+        A solution stands for the pilot in the average, as if the rows had been there all along: what it knows of the
+        pilot's rows has their weight. Otherwise the rows are folded, now that the step size is known.
+        """
+        if not state.pilot:
+            return state
+        rows = FirstEpoch.join(state.pilot)
+        increments, clock = rows.increments, rows.clock
+        chosen = automatic(increments.expanded()) if self.step_size == "auto" else None
+        state = replace(state, pilot=None, step_size=chosen)
+        if self.initial != "solved":
+            return self.fold(state, increments, clock)
+        solution = Solution(increments.expanded())
+        iterate = np.repeat(solution.theta[:, None], self.n_replicas + 1, axis=1)
+        if perturbed:
+            replica = self.first_replica + np.arange(self.n_replicas)
+            iterate[:, 1:] = solution.replicas(clock, self.multipliers, self.seed, replica)
+        weights = np.diff(self.weight_sum(np.arange(len(rows) + 1)))
+        blocks = state.blocks and state.blocks.updated(clock.slot, self.multipliers.ticks(clock), weights)
+        scale = float(np.abs(solution.theta).max())
+        return replace(state, iterate=iterate, n=len(rows), scale=scale, blocks=blocks, size=_sizes(state, increments))
+
+    def _so_far(self, state: BootstrapState, perturbed: bool = True) -> BootstrapState:
+        """Return a state that can be read: as if the pilot ended here. It is NaN if it would diverge."""
+        try:
+            return self.launched(state, perturbed)
+        except DivergenceError:
+            lost = np.full_like(state.iterate, np.nan)
+            return replace(state, iterate=lost, average_offset=lost, n=state.seen, pilot=None)
 
     def _refuse_divergence(
         self, state: BootstrapState, increments: Foldable, clock: Clock, tile: int, found: Floats, limit: float
@@ -276,6 +360,7 @@ class OnlineBootstrap(Method):
 
         The variance of K blocks about their own mean is biased by (K - 1) / K; the deviations are scaled up for it.
         """
+        state = self._so_far(state)
         seen = targets @ self._averages(state)  # (k, B + 1)
         deviations = (seen[:, 1:] - seen[:, :1]).T / self.multipliers.deviation
         df = np.inf if state.blocks is None else max(state.blocks.number - 1, 0.0)
@@ -307,11 +392,29 @@ class OnlineBootstrap(Method):
     # The rest of the protocol, and the companion.
 
     def init(self, algorithm: Algorithm) -> BootstrapState:
-        """Start all rows at 0."""
+        """Start all rows at the initial vector; what is computed from a pilot comes later."""
         if not algorithm.recursive:
             raise SettingError(f"{algorithm} is a ratio of sums, which no step size leads to; use LeastSquares")
+        if self.has_pilot and not _has_system(algorithm):
+            raise SettingError(
+                f"step_size='auto' and initial='solved' need a linear equation with at most {MOST_COMPANIONED:,} "
+                f"parameters, not {algorithm}; give a step size, such as Polynomial(...), and numbers to start at"
+            )
         companion = COMPANION.init(algorithm) if self._accompanied(algorithm) else None
-        return replace(self.at_zero(algorithm.n_parameters), companion=companion)
+        state = replace(self.at_zero(algorithm.n_parameters), companion=companion)
+        if isinstance(self.initial, tuple):
+            state.iterate[:] = self._begin(algorithm)[:, None]
+        return replace(state, pilot=() if self.has_pilot else None)
+
+    def _begin(self, algorithm: Algorithm) -> Floats:
+        """Return the initial vector with all its parameters."""
+        given = np.array(self.initial)
+        if len(given) == algorithm.n_parameters:
+            return given
+        if len(given) != algorithm.dimension:
+            lengths = " or ".join(str(n) for n in sorted({algorithm.dimension, algorithm.n_parameters}))
+            raise SettingError(f"initial has length {len(given)}, but {algorithm} has {lengths} parameters")
+        return np.asarray(algorithm.pad(given[None])[0])
 
     def _accompanied(self, algorithm: Algorithm) -> bool:
         return self.companion and algorithm.affine and algorithm.dimension <= MOST_COMPANIONED
@@ -326,9 +429,7 @@ class OnlineBootstrap(Method):
         try:
             return self.fold(state, increments, clock), work
         except DivergenceError as error:
-            size = on_host(increments.sizes())
-            size = np.maximum(state.size, size) if len(state.size) else size
-            units = unequal_features(size, algorithm.n_features)
+            units = unequal_features(_sizes(state, increments), algorithm.n_features)
             if not units:
                 raise
             raise DivergenceError(f"{error}; {units}", error.step, error.replica) from None
@@ -353,7 +454,7 @@ class OnlineBootstrap(Method):
 
     def estimate(self, algorithm: Algorithm, state: BootstrapState, rows: Floats) -> Floats:
         """Read row 0 alone, without the companion; the bits are those of `read`."""
-        return np.asarray((algorithm.pad(rows) @ self._averages(state))[:, 0])
+        return np.asarray((algorithm.pad(rows) @ self._averages(self._so_far(state, perturbed=False)))[:, 0])
 
     def checks(
         self, algorithm: Algorithm, state: BootstrapState, reading: BootstrapReading, interval: Interval
@@ -362,7 +463,8 @@ class OnlineBootstrap(Method):
         units = unequal_features(state.size, algorithm.n_features)
         converged = convergence(interval.estimate, interval.standard_error, reading.solved, str(self.average), units)
         by_blocks = self.multipliers.clock != "step"
-        return (converged, *checks_of_scores(reading, interval, allowed_for=by_blocks, scores=state.scores))
+        scores = checks_of_scores(reading, interval, allowed_for=by_blocks, scores=state.scores)
+        return (converged, *scores, drift(reading.solved))
 
     def concatenate(
         self, methods: Sequence[Method], states: Sequence[BootstrapState]
@@ -374,7 +476,7 @@ class OnlineBootstrap(Method):
                 raise SettingError("only replicas of OnlineBootstrap can be concatenated; LeastSquares can be merged")
             if replace(expected, n_replicas=method.n_replicas) != method:
                 raise SettingError(f"{method} does not continue the replicas before it, which end at {expected}")
-            if state.n != states[0].n or not np.array_equal(state.iterate[:, 0], states[0].iterate[:, 0]):
+            if state.seen != states[0].seen or not np.array_equal(state.iterate[:, 0], states[0].iterate[:, 0]):
                 raise SettingError("the shards have not seen the same stream: their estimates differ")
             expected = replace(expected, first_replica=method.first_replica + method.n_replicas)
         first, others = states[0], states[1:]
@@ -403,6 +505,13 @@ class OnlineBootstrap(Method):
         shapes(state, {"iterate": "p R"}, p=algorithm.n_parameters, R=self.n_replicas + 1)
         demand((state.blocks is None) == (self.multipliers.clock == "step"), f"blocks do not belong to {self}")
         shapes(state, {"scores.pilot": "p"}, p=algorithm.n_parameters)
+        demand(self.has_pilot or state.pilot is None, f"a pilot does not belong to {self}")
+        chosen = self.step_size == "auto" and state.pilot is None
+        demand(
+            (state.step_size is not None) == chosen, f"an automatic step size is missing, or does not belong to {self}"
+        )
+        if isinstance(self.initial, tuple):
+            self._begin(algorithm)
         kept = state.companion is not None
         demand(kept == self._accompanied(algorithm), f"least-squares sums are missing, or do not belong to {self}")
         if kept:
@@ -410,24 +519,55 @@ class OnlineBootstrap(Method):
 
     def verify_rows(self, algorithm: Algorithm, state: BootstrapState, like: Increments) -> None:
         """Compare the length of the features, and verify the companion."""
-        demand(len(state.size) in (0, len(like.sizes())), "the features have another length")
+        measured = like.measured()
+        demand(len(state.size) in (0, 0 if measured is None else measured.shape[1]), "the features have another length")
+        for number, kept in enumerate(state.pilot or ()):
+            whole = number > 0 or kept.increments.n_parameters == algorithm.n_parameters  # only it holds the damping
+            demand(whole and alike(kept.increments, like), "the pilot's rows are not those of the algorithm")
         if state.companion is not None:
             COMPANION.verify_rows(algorithm, state.companion, like)
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], algorithm: Algorithm) -> OnlineBootstrap:
         """Build the method from the options of the shell."""
-        if "step_size" not in options:
-            raise SettingError(
-                "the bootstrap needs --step-size; try several, from 1 to 100, or use --method least-squares"
-            )
         clock: Any = BlockClock() if options["clock"] == "block" else options["clock"]
-        return cls(
-            Polynomial(options["step_size"]),
-            n_replicas=options["replicas"],
-            multipliers=Multipliers(clock=clock),
-            seed=options["seed"],
-        )
+        settings = {"n_replicas": options["replicas"], "multipliers": Multipliers(clock=clock), "seed": options["seed"]}
+        if "step_size" in options:
+            return cls(Polynomial(options["step_size"]), **settings)
+        if algorithm.recursive and not _has_system(algorithm):
+            raise SettingError(
+                f"with more than {MOST_COMPANIONED:,} parameters the bootstrap needs --step-size; try several, from 1 "
+                "to 100"
+            )
+        return cls(**settings)
+
+
+def _has_system(algorithm: Algorithm) -> bool:
+    """Whether a step size and a start can be computed: from a linear equation that is not too large."""
+    return algorithm.affine and algorithm.n_parameters <= MOST_COMPANIONED
+
+
+def _as_initial(initial: Any) -> tuple[float, ...] | str | int:
+    """Return an initial vector as a tuple."""
+    if isinstance(initial, str) and initial == "solved":
+        return initial
+    if is_integer(initial) and initial == 0:
+        return 0
+    if isinstance(initial, str):
+        raise SettingError(f"initial is {initial!r}; give 0, a vector of parameters, or 'solved'")
+    vector = as_floats("initial", initial)
+    if vector.ndim != 1 or not np.isfinite(vector).all():
+        raise SettingError(f"initial is {short(initial)}; give a vector of finite numbers")
+    return tuple(vector.tolist())
+
+
+def _sizes(state: BootstrapState, increments: Foldable) -> Floats:
+    """The largest absolute value of each feature so far, (d,); empty for one-hot features."""
+    measured, use = increments.measured(), engine.active()
+    if measured is None:
+        return state.size
+    size: Floats = on_host(use.largest(measured, use.threads))
+    return np.maximum(state.size, size) if len(state.size) else size
 
 
 def _exploded(largest: Floats, scale: float) -> Bools:

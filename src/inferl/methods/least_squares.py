@@ -29,13 +29,16 @@ from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse, Vectors, dense
 from inferl.diagnostics import Check, checks_of_scores
 from inferl.errors import CheckpointCorruptError, SettingError
-from inferl.interval import Interval, correlated_scores
-from inferl.methods.base import Method, covariance_of
+from inferl.interval import Interval
+from inferl.methods.base import Method
+from inferl.methods.drift import Course, drift
 from inferl.methods.linear_system import MOST_SOLVED, Coordinates, Factored, Sums, too_large
 from inferl.methods.misfit import Misfit
-from inferl.variance.batch_means import Blocks, Cascade, Levels, Moments, Scores, block_error, correlation
+from inferl.methods.solution import LeastSquaresReading
+from inferl.variance.batch_means import Blocks, Cascade, Moments, Scores, block_error, correlation
 from inferl.variance.episode_sums import EpisodeSums
 from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
+from inferl.variance.history import History
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
 from inferl.variance.mixing import Mixing
 from inferl.variance.segments import Segments, Wholes
@@ -47,7 +50,6 @@ BlockSums = Cascade | SparseCascade | EpisodeSums
 
 UNIDENTIFIED = 0.01  # a target with a larger unidentified fraction gets an infinite interval
 ROUNDING = 1e-12  # relative to the estimate; a smaller standard error counts as 0
-NOTHING = np.zeros(0)
 NONE = np.zeros(0, np.int64)
 
 
@@ -71,18 +73,13 @@ class LeastSquaresState(InPlace):
     fourth_moments: Segments  # of earlier epochs, at the pilot
     current: BlockSums
     wholes: Wholes | None  # of all epochs, at the pilot; None where episodes are blocks
+    history: History  # likewise
 
     def verify(self) -> None:
         """Refuse parts of different sizes, and a first epoch with the wrong number of rows."""
-        own = {
-            "pilot": "p",
-            "earlier": "p",
-            "sums.vector": "p",
-            "mixing.total": "p",
-            "fourth_moments.sums": "m p",
-            "wholes.sum": "S p",
-        }
-        shapes(self, {**own, "past.total": "J p"}, p=self.coordinates.capacity)
+        own = dict.fromkeys(("pilot", "earlier", "sums.vector", "mixing.total", "history.open"), "p")
+        more = {"fourth_moments.sums": "m p", "wholes.sum": "S p", "past.total": "J p"}
+        shapes(self, {**own, **more}, p=self.coordinates.capacity)
         blocks = self.current
         inner = getattr(blocks, "long", blocks)
         shapes(inner, {"moments.total": "K p"}, p=self.coordinates.capacity)
@@ -96,13 +93,13 @@ class LeastSquaresState(InPlace):
     def copy(self) -> Self:
         """Return an independent copy; moments of earlier epochs are replaced, never changed in place."""
         new = replace(self)
-        for name in ("sums", "mixing", "current", "wholes"):
+        for name in ("sums", "mixing", "current", "wholes", "history"):
             setattr(new, name, (own := getattr(self, name)) and own.copy())
         return new
 
     def follow(self, device: str) -> None:
         """Move to a device what every row changes, unless it is there."""
-        for name in ("sums", "mixing", "current", "wholes"):
+        for name in ("sums", "mixing", "current", "wholes", "history"):
             setattr(self, name, on_device(getattr(self, name), device))
 
     def factored(self) -> tuple[Factored, Floats]:
@@ -119,48 +116,7 @@ class Combined(NamedTuple):
     past: Moments
     fourth_moments: Segments
     wholes: Wholes | None
-
-
-class LeastSquaresReading(NamedTuple):
-    """Solution and standard errors along k targets."""
-
-    estimate: Floats  # (k,)
-    standard_error: Floats  # (k,) infinite where it cannot be estimated yet
-    df: Floats  # (k,)
-    unidentified_fraction: Floats  # (k,) of the target, by the data
-    levels: Levels | None  # of blocks of 1, 2, 4, ... steps or episodes; None before the first
-    condition: float  # estimated condition number of A, in the 1-norm
-    unseen: int  # parameters that no increment has involved
-    n: int
-    unit: str = "steps"  # what blocks are made of: "steps" or "episodes"
-    units: int = 0  # how many of them
-    effective: float = np.inf  # effective sample size in units, from the features and the scores
-    variance_ess: Floats = NOTHING  # (k,) effective number of units behind the variance, NaN where unknown
-    correlations: tuple[Floats, ...] = ()  # (k, k) of the errors, at single steps and at long blocks
-
-    @property
-    def solved(self) -> LeastSquaresReading:
-        """Itself."""
-        return self
-
-    def scores(self) -> Floats:
-        """Draw joint errors of all targets, in standard errors (m, k)."""
-        return correlated_scores(self.correlations)
-
-    def covariance(self) -> Floats:
-        """Covariance matrix (k, k) of the estimates; several targets must have been read jointly."""
-        if self.correlations:
-            return covariance_of(self.standard_error, self.correlations[-1])
-        if self.n and len(self.estimate) > 1:
-            raise SettingError("these targets were not read jointly; use read(targets, jointly=True)")
-        return covariance_of(self.standard_error, np.eye(len(self.estimate)))
-
-    def ess(self) -> Floats:
-        """Effective sample sizes (k,): n times the variance rate of single steps over that of long blocks."""
-        if self.levels is None:
-            return np.full(len(self.estimate), np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.levels.rate[0] / self.standard_error**2)
+    history: History
 
 
 @dataclass(frozen=True)
@@ -183,7 +139,7 @@ class LeastSquares(Method):
 
     stores = (
         *(LeastSquaresState, FirstEpoch, Sums, Mixing, Coordinates, SparseCascade),
-        *(Cascade, EpisodeSums, Moments, Segments, Wholes),
+        *(Cascade, EpisodeSums, History, Moments, Segments, Wholes),
     )
 
     def __post_init__(self) -> None:
@@ -219,6 +175,7 @@ class LeastSquares(Method):
             fourth_moments=Segments.none(0),
             current=Cascade.empty(1, 0),
             wholes=None if self.blocks == "episode" else Wholes.empty(0),
+            history=History.empty(0),
         )
 
     def prepare(
@@ -240,9 +197,9 @@ class LeastSquares(Method):
         """Whether a table has more states than can be solved for."""
         return algorithm.dimension > MOST_SOLVED
 
-    def admit(self, state: LeastSquaresState, rows: Sequence[Transitions | Increments]) -> None:
-        """Refuse rows that would make the matrix too large."""
-        state.coordinates.check_room_for(rows)
+    def admit(self, states: Sequence[LeastSquaresState], rows: Sequence[Transitions | Increments]) -> None:
+        """Refuse rows that would make the matrix too large, or that of several states together."""
+        Coordinates.check_room_for([state.coordinates for state in states], rows)
 
     @classmethod
     def admit_vectors(cls, n_parameters: int) -> None:
@@ -274,12 +231,13 @@ class LeastSquares(Method):
         state.mixing.add(seen.features(), clock)
         state.n += len(seen)
         if state.first_epoch is None:
-            _add(state.current, state.wholes, _scores(state, seen, clock), clock)
+            _add(state.current, state.wholes, state.history, _scores(state, seen, clock), clock)
         else:
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
             state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
         if state.n >= state.epoch_end:
-            vars(state).update(vars(on_host(state)))
+            if device is not None:
+                vars(state).update(vars(on_host(state)))
             self._end_epoch(state)
 
     def estimate(self, algorithm: Algorithm, state: LeastSquaresState, rows: Floats) -> Floats:
@@ -306,7 +264,7 @@ class LeastSquares(Method):
         factored, vector = state.factored()
         theta = factored.solve(vector)
         influence, unidentified_fraction = factored.influence(inside[:, :p], missing)
-        blocks, wholes = self._scored(state, lengthened(theta, capacity), factored)
+        blocks, wholes, history = self._scored(state, lengthened(theta, capacity), factored)
         parts: list[Blocks] = [blocks.moments] if state.past is None else [state.past, blocks.moments]
         combined, units, episodes = [state.fourth_moments, fourth_moments_of(blocks.moments)], state.n, False
         if isinstance(blocks, EpisodeSums):
@@ -343,6 +301,7 @@ class LeastSquares(Method):
             effective=levels.effective if episodes else min(state.mixing.effective(), levels.effective),
             variance_ess=variance_ess,
             correlations=together,
+            course=Course.of(history, units * along, levels, parts),
         )
 
     def checks(
@@ -350,7 +309,7 @@ class LeastSquares(Method):
     ) -> Sequence[Check]:
         """Make the checks of the solution."""
         exact = Check("convergence", "passed", "least squares solves the equation exactly")
-        return (exact, *checks_of_scores(reading, interval, allowed_for=self.blocks == "dyadic"))
+        return (exact, *checks_of_scores(reading, interval, allowed_for=self.blocks == "dyadic"), drift(reading))
 
     def misfit(self, algorithm: Algorithm, state: LeastSquaresState) -> Misfit | None:
         """Estimate the bias of the features from the returns; of several policies, the largest."""
@@ -366,6 +325,8 @@ class LeastSquares(Method):
         """
         continues = states[0].n > 0
         states = [state for state in states if state.n] or states[:1]
+        if states[0].n == 0:  # every row waits for later ones
+            return states[0].copy()
         coordinates = states[0].coordinates
         for state in states[1:]:
             coordinates = coordinates.union(state.coordinates)
@@ -380,13 +341,14 @@ class LeastSquares(Method):
         outputs = coordinates.index[states[0].outputs]
         factored = Factored(sums.matrix, sums.size, outputs[outputs >= 0])
         pilot = factored.solve(sums.vector)
-        past, fourth_moments, pieces = [], [], []
+        past, fourth_moments, pieces, histories = [], [], [], []
         ended: list[BlockSums] = []
         for state, index in zip(states, indices, strict=True):
-            blocks, wholes = self._scored(state, pilot[index], factored, index)
+            blocks, wholes, history = self._scored(state, pilot[index], factored, index)
             if isinstance(blocks, EpisodeSums) and (ended or not continues):
                 blocks = blocks.ended()
-            combined = self._combined(state, blocks, wholes, pilot[index])
+            combined = self._combined(state, blocks, wholes, history, pilot[index])
+            histories.append(combined.history.moved(index, capacity))
             past.append(combined.past.moved(index, capacity))
             fourth_moments.append(combined.fourth_moments.moved(index, capacity))
             pieces += [] if combined.wholes is None else [combined.wholes.pieces().moved(index, capacity)]
@@ -417,7 +379,50 @@ class LeastSquares(Method):
             fourth_moments=Segments.joined(fourth_moments),
             current=current,
             wholes=Wholes.only(Segments.joined(pieces)) if pieces else None,
+            history=History.joined(histories),
         )
+
+    def closed(self, state: LeastSquaresState) -> LeastSquaresState:
+        """Return the state with all of its data as one block of the history."""
+        if state.n == 0:
+            return state
+        new = self.merge([state])
+        matrix, vector = new.sums.total()
+        units = new.current.begun if isinstance(new.current, EpisodeSums) else new.n
+        new.history = History.panes([vector - matrix @ new.pilot], [units], new.history.streams)
+        return new
+
+    def recall(
+        self,
+        state: LeastSquaresState,
+        past: LeastSquaresState | None,
+        panes: Sequence[LeastSquaresState],
+        units: Sequence[int],
+    ) -> LeastSquaresState:
+        """Return the state with a history of one block for each pane, after that of the past."""
+        own, capacity, sums = state.coordinates, state.coordinates.capacity, []
+
+        def place(other: Coordinates) -> tuple[Integers, Integers]:
+            there = np.flatnonzero(own.index[other.seen] >= 0)  # a state may have been visited before the window only
+            return there, own.index[other.seen[there]]
+
+        for pane in panes:
+            matrix, vector = pane.sums.total()
+            there, here = place(pane.coordinates)
+            pilot, sum = np.zeros(len(vector)), np.zeros(capacity)
+            pilot[there] = state.pilot[here]
+            sum[here] = (vector - matrix @ pilot)[there]
+            sums.append(sum)
+        history = History.panes(sums, units, state.history.streams)
+        if past is not None:
+            there, here = place(past.coordinates)
+            pilot = past.pilot.copy()
+            pilot[there] = state.pilot[here]
+            drift = self._drift(past, past.current, pilot)
+            before = past.history.shifted(drift).chosen(there, here, capacity)
+            earlier = past.past and past.past.shifted(drift).chosen(there, here, capacity)
+            history = replace(History.joined([before, history]), before=int(before.length.sum()), earlier=earlier)
+        return replace(state, history=history)
 
     def verify_state(self, algorithm: Algorithm, state: Any) -> None:
         """Refuse the state of another method, or of another size."""
@@ -469,16 +474,18 @@ class LeastSquares(Method):
             state.fourth_moments = state.fourth_moments.widened(more)
             state.current = state.current.widened(more)
             state.wholes = state.wholes and state.wholes.widened(more)
+            state.history = state.history.widened(more)
 
     def _end_epoch(self, state: LeastSquaresState) -> None:
         """Renew the pilot, and shift all moments to it."""
         factored, vector = state.factored()
         pilot = lengthened(factored.solve(vector), state.coordinates.capacity)
-        blocks, wholes = self._scored(state, pilot, factored)
+        blocks, wholes, history = self._scored(state, pilot, factored)
         if isinstance(blocks, EpisodeSums) and blocks.closed == 0:  # without an end, values are not identified
             pilot = np.zeros_like(pilot)
-            blocks, wholes = self._scored(state, pilot, factored)
-        state.past, state.fourth_moments, state.wholes = self._combined(state, blocks, wholes, pilot)
+            blocks, wholes, history = self._scored(state, pilot, factored)
+        combined = self._combined(state, blocks, wholes, history, pilot)
+        state.past, state.fourth_moments, state.wholes, state.history = combined
         # Rows of the first epoch have been scored at the new pilot, later ones at the previous one.
         state.earlier = state.pilot if state.first_epoch is None else pilot
         if isinstance(blocks, EpisodeSums) and state.first_epoch is None:
@@ -488,7 +495,9 @@ class LeastSquares(Method):
         expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
         state.current = blocks.next_epoch(_n_levels(expected))
 
-    def _combined(self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, pilot: Floats) -> Combined:
+    def _combined(
+        self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, history: History, pilot: Floats
+    ) -> Combined:
         """Combine the moments of all epochs, this one included, at another pilot.
 
         The score of a step changes by A_t (old - new), whose mean over all steps is known.
@@ -496,13 +505,16 @@ class LeastSquares(Method):
         moments = blocks.moments
         past = [moments] if state.past is None else [state.past, moments]
         combined = Combined(
-            Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)]), wholes
+            Moments.added(past), Segments.joined([state.fourth_moments, fourth_moments_of(moments)]), wholes, history
         )
         if state.first_epoch is not None:  # already scored at this pilot
             return combined
         drift = self._drift(state, blocks, pilot)
         return Combined(
-            combined.past.shifted(drift), combined.fourth_moments.shifted(drift), wholes and wholes.shifted(drift)
+            combined.past.shifted(drift),
+            combined.fourth_moments.shifted(drift),
+            wholes and wholes.shifted(drift),
+            history.shifted(drift),
         )
 
     def _drift(self, state: LeastSquaresState, blocks: BlockSums, pilot: Floats) -> Floats:
@@ -525,14 +537,14 @@ class LeastSquares(Method):
 
     def _scored(
         self, state: LeastSquaresState, pilot: Floats, factored: Factored, index: Integers | None = None
-    ) -> tuple[BlockSums, Wholes | None]:
-        """Return the block sums of this epoch and of whole streams; rows that are kept are scored at this pilot.
+    ) -> tuple[BlockSums, Wholes | None, History]:
+        """Return the block sums of this epoch, of whole streams and of all time; rows that are kept are scored now.
 
         The pilot was fitted to these rows, so their scores are too small; they are scaled up by their leverage. `index`
         maps the state's parameters to those of the factored matrix.
         """
         if not state.first_epoch:
-            return state.current, state.wholes
+            return state.current, state.wholes, state.history
         rows = FirstEpoch.join(state.first_epoch)
         seen = state.coordinates.relabelled(rows.increments)
         among = np.arange(len(state.coordinates)) if index is None else index[: len(state.coordinates)]
@@ -541,8 +553,9 @@ class LeastSquares(Method):
         scores = seen.scores(pilot, inverse)
         blocks = self._no_blocks(state.n, scores)
         wholes = None if state.wholes is None else Wholes.empty(state.coordinates.capacity)
-        _add(blocks, wholes, scores, rows.clock)
-        return blocks, wholes
+        history = History.empty(state.coordinates.capacity)
+        _add(blocks, wholes, history, scores, rows.clock)
+        return blocks, wholes, history
 
 
 def _scores(state: LeastSquaresState, increments: Increments, clock: Clock) -> Vectors:
@@ -567,15 +580,17 @@ def _evaluated(increments: Increments, pilot: Floats) -> Vectors:
     return increments.scores(pilot)
 
 
-def _add(blocks: BlockSums, wholes: Wholes | None, scores: Vectors, clock: Clock) -> None:
+def _add(blocks: BlockSums, wholes: Wholes | None, history: History, scores: Vectors, clock: Clock) -> None:
     if isinstance(blocks, EpisodeSums):
-        blocks.add(scores, clock)
-    elif isinstance(blocks, SparseCascade):
+        blocks.add(scores, clock, history)
+        return
+    if isinstance(blocks, SparseCascade):
         assert isinstance(scores, Sparse)
         blocks.add(scores, clock)
     else:
         scores = dense(scores)
         blocks.add(scores, clock.slot)
+    history.add(scores, clock.slot)
     if wholes is not None:
         wholes.add(scores, clock)
 

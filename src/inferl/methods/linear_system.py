@@ -231,17 +231,20 @@ class Coordinates:
 
     def including(self, increments: Increments) -> Coordinates:
         """Return coordinates with indices for all parameters that these increments name."""
+        if len(self.seen) == len(self.index):
+            return self
         named = increments.named()
         return self._with(np.arange(len(self.index)) if named is None else named)
 
-    def check_room_for(self, chunks: Sequence[Transitions | Increments]) -> None:
-        """Refuse data that would name more parameters than can be solved for."""
-        if len(self.index) <= MOST_SOLVED:
+    @staticmethod
+    def check_room_for(known: Sequence[Coordinates], chunks: Sequence[Transitions | Increments]) -> None:
+        """Refuse data that would name more parameters, together with those known, than can be solved for."""
+        if len(known[0].index) <= MOST_SOLVED:
             return
         if any(isinstance(chunk, Increments) or not chunk.tabular for chunk in chunks):
-            raise SettingError(too_large(len(self.index), "parameters"))
-        named = np.unique(np.concatenate([x for c in chunks for x in (c.features, c.next_features)]))  # type: ignore[union-attr]
-        total = len(self) + int(np.sum(self.index[named] < 0))
+            raise SettingError(too_large(len(known[0].index), "parameters"))
+        named = [x for c in chunks for x in (c.features, c.next_features)]  # type: ignore[union-attr]
+        total = len(np.unique(np.concatenate([*(one.seen for one in known), *named])))
         if total > MOST_SOLVED:
             raise SettingError(too_large(total, "states seen"))
 

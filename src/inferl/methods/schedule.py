@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -18,8 +18,9 @@ import numpy as np
 
 from inferl import engine
 from inferl.algorithms import Algorithm, Carry
+from inferl.data.arrays import Words
 from inferl.data.constants import ConstantFit
-from inferl.data.device import on_host
+from inferl.data.device import beside, on_host
 from inferl.data.fingerprints import combined, fingerprints
 from inferl.data.increments import Increments
 from inferl.data.invariants import bounds, demand
@@ -28,19 +29,20 @@ from inferl.data.ratios import RatioSummary
 from inferl.data.streams import TILE, Clock, Steps, Streams
 from inferl.data.transitions import Transitions
 from inferl.data.vectors import Sparse
-from inferl.diagnostics import Check
+from inferl.diagnostics import Check, together
 from inferl.engine import Backend
-from inferl.errors import DivergenceError
+from inferl.errors import DivergenceError, SettingError
 from inferl.methods.base import Method
 from inferl.variance.episodes import EpisodeSummary
 
-__all__ = ["EvaluatorState", "Schedule", "uninterrupted"]
+__all__ = ["EvaluatorState", "Schedule", "merged_states", "uninterrupted"]
 
 RunOfRows = tuple[Steps, Increments, Clock]  # rows of whole tiles, and what the algorithm makes of them
 Prepared = Generator[tuple[Any, Any], None, None]  # the method's state after each run, and what is left to commit
 
 MOST_TOGETHER = 8  # threads for which runs become longer, so that they wait for each other less often
 MOST_ROWS = 2**15  # of a run on the host
+MOST_ON_DEVICE = 2**17  # of a run on a device, so that the host prepares the next one meanwhile
 FEWEST_AT_ONCE = 4  # threads; with fewer, the stages of runs would take them from each other
 MANY_ROWS = 4096  # in a chunk; copying the state of a few streams then costs less than a tenth of the work
 
@@ -64,10 +66,12 @@ class EvaluatorState:
     like: Increments | None = None  # increments without rows, of the form that the user passes
     diverged: tuple[str, int, int | None] | None = None  # message, step, replica
     broken: bool = False  # an update in place was interrupted, as when memory runs out
+    version: int = -1  # of the policy; -1: none was named
 
     def verify(self) -> None:
         """Refuse impossible numbers; `storage.storable` verifies that the parts are consistent."""
         bounds(self, {"outcomes": (0, 2**64 - 1), "fingerprint": (0, 2**64 - 1), "ratios_ndim": (0, 2)})
+        bounds(self, {"version": (-1, 2**63 - 1)})
         demand(not self.broken, "an evaluator was saved whose last update was cut off")
 
 
@@ -84,23 +88,37 @@ class Schedule:
         """Activate the backend within a `with` block."""
         return engine.using(self.backend, self.threads)
 
-    @property
-    def run(self) -> int:
-        """Number of rows that are processed at once.
+    def run(self, tabular: bool = False) -> int:
+        """Return the number of rows that are processed at once; a row of a table holds a few numbers only.
 
         Several tiles at once save calls. A delayed algorithm gets one tile at a time: its increments may belong to
         earlier rows, and those of different tiles must stay separate.
         """
         if self.algorithm.delayed:
             return TILE
-        together = self.backend.run // self.algorithm.n_features
+        together = self.backend.run // (1 if tabular and self.algorithm.sparse else self.algorithm.n_features)
         if self.backend.device is None:
             together = min(together * min(self.threads, MOST_TOGETHER), MOST_ROWS)
-        return max(together // TILE, 1) * TILE
+        return max(min(together, MOST_ON_DEVICE) // TILE, 1) * TILE
 
     def start(self) -> EvaluatorState:
         """Return the state before the first row; refuse a method that does not support the algorithm."""
         return EvaluatorState(self.method.init(self.algorithm))
+
+    def admit(self, state: EvaluatorState, data: Transitions | Increments) -> None:
+        """Refuse rows of another version of the policy, and rows that would make the state too large."""
+        if isinstance(data, Transitions) and data.version is not None:
+            first = data.version[0] if state.version < 0 else state.version
+            if (data.version != first).any():
+                raise SettingError(
+                    "the data are of more than one version of the policy, and an interval would be about a mixture; "
+                    "evaluate each version by itself, or look at a window (window), which begins anew with each version"
+                )
+        self.method.admit([state.method], [*([] if state.pending is None else [state.pending.data]), data])
+
+    def borders(self, state: EvaluatorState, data: Transitions | Increments) -> list[int]:
+        """Return the rows before which a reading is due, because a pane of a window is over."""
+        return []
 
     def update(self, state: EvaluatorState, data: Transitions | Increments) -> None:
         """Place validated rows in time and fold the tiles that they complete; if anything raises, change nothing.
@@ -109,10 +127,18 @@ class Schedule:
         that can raise comes first (`Method.prepare`), and the state is changed in place at the end (`Method.commit`),
         with signals deferred.
         """
+        try:
+            self._fold(state, data)
+        except _DivergedError as diverged:
+            self._stop(state, data, *diverged.args)
+
+    def _fold(self, state: EvaluatorState, data: Transitions | Increments) -> None:
         copied = len(data) >= max(MANY_ROWS, len(state.streams))
         draft = self._copied(state) if copied else replace(state, episodes=state.episodes.copy())
         draft.tabular = isinstance(data, Transitions) and data.tabular
         draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0
+        if isinstance(data, Transitions) and data.version is not None:
+            draft.version = int(data.version[-1])
         if isinstance(data, Increments) and draft.like is None:
             draft.like = data[:0].copied()
         if self.backend.device is not None:
@@ -120,16 +146,13 @@ class Schedule:
         with self.working(), np.errstate(all="ignore"):  # overflow is reported by a check
             draft.streams, steps = state.streams.place(data)
             waiting = []
-            try:
-                with closing(self._prepared(draft, steps, at_once=copied)) as prepared:
-                    for after, work in prepared:
-                        draft.method = after
-                        if copied:
-                            self.method.commit(after, work)
-                        else:
-                            waiting.append(work)
-            except _DivergedError as diverged:
-                self._stop(state, data, *diverged.args)
+            with closing(self._prepared(draft, steps, at_once=copied)) as prepared:
+                for after, work in prepared:
+                    draft.method = after
+                    if copied:
+                        self.method.commit(after, work)
+                    else:
+                        waiting.append(work)
             with uninterrupted():
                 try:
                     for work in waiting:
@@ -142,7 +165,7 @@ class Schedule:
     def _stop(self, state: EvaluatorState, data: Transitions | Increments, error: DivergenceError, n: int) -> None:
         """Fold the rows before step n + 1, at the edge of a tile, and raise the error of a divergence after it."""
         if n >= state.streams.n:
-            self.update(state, data[: n - state.streams.n])
+            self._fold(state, data[: n - state.streams.n])  # nothing diverges there
         else:  # it diverged in a tile whose first rows are pending
             state.pending = None
             state.streams = replace(state.streams, n=n)
@@ -167,14 +190,15 @@ class Schedule:
 
     def fingerprints(self, state: EvaluatorState) -> tuple[int, int]:
         """Return the fingerprints of the outcomes and of all columns, including pending rows."""
-        return _fingerprints(state, state.pending)
+        with self.working():
+            return _fingerprints(state, state.pending)
 
     def _copied(self, state: EvaluatorState) -> EvaluatorState:
         return replace(state, method=self.method.copy(state.method), episodes=state.episodes.copy())
 
     def _runs(self, draft: EvaluatorState, steps: Steps) -> Iterator[Steps]:
         """Cut pending and new rows into runs of whole tiles; the remaining rows become pending."""
-        start, longest = 0, self.run
+        start, longest = 0, self.run(bool(draft.tabular))
         while start < len(steps):
             waiting = 0 if draft.pending is None else len(draft.pending)
             whole = (len(steps) - start) // TILE * TILE
@@ -191,16 +215,18 @@ class Schedule:
         """Cut rows into runs and prepare them; yield the method's state after each, and the work for `commit`.
 
         A run passes three stages: its increments, `prepare`, and `commit`, which the caller does. If `at_once`, each
-        stage has a thread, so that what one does on a single core does not hold up the others. A device takes work
-        from one thread, which does not wait for it, and long runs are better there. A user's function may be slow, and
+        stage has a thread, so that what one does on a single core does not hold up the others. On a device, the last
+        two are one: most of their work is the device's, which they seldom wait for. A user's function may be slow, and
         an interrupt would have to wait for it in another thread.
         """
-        found = self._followed(draft, self._runs(draft, steps))
-        if self.threads < FEWEST_AT_ONCE or self.backend.device is not None or not self.algorithm.affine:
+        found, device = self._followed(draft, self._runs(draft, steps)), self.backend.device
+        if self.threads < FEWEST_AT_ONCE or not self.algorithm.affine:
             at_once = False
-        at_once = at_once and len(steps) > self.run
-        stages = self._advanced(draft.method, ahead(found) if at_once else found)
-        return ahead(stages) if at_once else stages
+        if not at_once or len(steps) <= self.run(bool(draft.tabular)):
+            return self._advanced(draft.method, found)
+        if device is not None:
+            return self._advanced(draft.method, ahead(beside(found, device)))
+        return ahead(self._advanced(draft.method, ahead(found)))
 
     def _followed(self, draft: EvaluatorState, runs: Iterator[Steps]) -> Generator[RunOfRows, None, None]:
         """Yield the increments of each run, and add its rows to what is known of the stream."""
@@ -228,6 +254,27 @@ class Schedule:
                 yield method, work
 
 
+def merged_states(schedule: Schedule, parts: Sequence[EvaluatorState]) -> EvaluatorState:
+    """Merge the states of separate data, without pending rows; streams and carry are those of the first."""
+    first = schedule._copied(parts[0])
+    if len(parts) == 1:
+        return first
+    with schedule.working(), np.errstate(all="ignore"):  # overflow is reported by a check
+        first.method = schedule.method.merge([part.method for part in parts])
+    for part in parts[1:]:
+        first.ratios = first.ratios.plus(part.ratios)
+        first.episodes = first.episodes.plus(part.episodes)
+        first.constant = first.constant.plus(part.constant)
+        first.source_checks = together(first.source_checks, part.source_checks)
+    first.fingerprint = combined([part.fingerprint for part in parts])
+    first.outcomes = combined([part.outcomes for part in parts])
+    first.pending = None
+    completed = first.streams.completed.copy()
+    completed[0] += sum(int(part.streams.completed.sum()) for part in parts[1:])
+    first.streams = replace(first.streams, n=sum(part.streams.n for part in parts), completed=completed)
+    return first
+
+
 class _DivergedError(Exception):
     """A divergence, and the number of rows before the tile in which it happened."""
 
@@ -243,7 +290,12 @@ def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:
     else:
         parts = [(x.index, x.value) if isinstance(x, Sparse) else (x,) for x in (data.u, data.v)]
         columns = (data.c, *parts[0], *parts[1]), ()
-    outcomes, whole = fingerprints(clock.step, clock.stream, *columns)
+    use = engine.active()
+
+    def sum_words(words: Words, keys: Words) -> Words:
+        return use.sum_words(words, keys, use.threads)
+
+    outcomes, whole = fingerprints(clock.step, clock.stream, columns[0], columns[1], sum_words)
     return combined([state.outcomes, outcomes]), combined([state.fingerprint, whole])
 
 

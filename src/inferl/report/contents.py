@@ -24,7 +24,6 @@ from inferl.variance.long_run import FEWEST_USED
 
 __all__ = ["Answer", "Apart", "Shown", "apart", "over_time"]
 
-SMALL = 10  # row of `RatioSummary.tails` for ratios just below 1/64; smaller ones are added to it
 VISIBLE = 8  # times the final width: wider bands are clipped, or they would dominate the chart
 
 
@@ -167,16 +166,11 @@ class Shown:
         """Histogram of the ratios, over powers of 2."""
         if not self.off_policy:
             return None
-        counts = self.ratios.tails.copy()
-        counts[SMALL] += counts[:SMALL].sum(axis=0)  # the size of small ratios does not matter
-        counts[:SMALL] = 0
-        first, final = np.flatnonzero(counts.any(axis=1))[[0, -1]]
-        rows = np.arange(first, final + 1)
-        low = 2.0 ** (rows - 17)
-        share = counts[rows] / counts.sum(axis=0)
-        names = [f"{0 if row == SMALL else x:g} to {2 * x:g}" for row, x in zip(rows, low, strict=True)]
+        begin, share = self.ratios.shares()
+        low = np.where(begin == 0, 1 / 128, begin)  # what begins at 0 is drawn as wide as the others
+        names = [f"{x:g} to {2 * y:g}" for x, y in zip(begin, low, strict=True)]
         axis = logarithmic("ratio, target to behaviour", [float(low[0]), 2 * float(low[-1])], 2)
-        if first == SMALL:
+        if begin[0] == 0:
             axis = replace(axis, ticks=((axis.low, "0"), *(tick for tick in axis.ticks if tick[0] > 2 * axis.low)))
         curves = [
             Curve(

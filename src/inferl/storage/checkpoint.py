@@ -23,7 +23,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -34,10 +34,10 @@ from inferl.errors import (
     CheckpointVersionError,
 )
 
-__all__ = ["digest_of", "fits", "read_checkpoint", "refused", "write_checkpoint"]
+__all__ = ["digest_of", "fits", "read_checkpoint", "refused", "replacing", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 10
+VERSION = 12
 DEEPEST = 32  # levels of nested objects
 
 Array = np.ndarray[Any, Any]
@@ -53,13 +53,20 @@ def write_checkpoint(path: str | os.PathLike[str], content: Any) -> None:
     header = {"format": FORMAT, "version": VERSION, "content": _encoded(content, arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     arrays["digest"] = _digest(arrays)
+    with replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that takes the place of `path` at the end, so that a crash leaves either the old file or the new."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     # With the default permissions of a new file; O_EXCL does not follow a link that is already there.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -25,6 +25,7 @@ from inferl.errors import SettingError
 from inferl.methods.base import Method
 from inferl.methods.registry import registered
 from inferl.methods.schedule import EvaluatorState
+from inferl.methods.window import Window, WindowState
 from inferl.variance.episodes import EpisodeSummary
 
 __all__ = ["storable", "verify_together"]
@@ -43,6 +44,8 @@ SHARED: tuple[type, ...] = (
         RatioSummary,
         EpisodeSummary,
         EvaluatorState,
+        Window,
+        WindowState,
         Check,
         ConstantFit,
     ),
@@ -65,13 +68,21 @@ def storable() -> tuple[type, ...]:
     return tuple(found.values())
 
 
-def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState) -> None:
+def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState, window: Window | None = None) -> None:
     """Refuse a state that does not fit this algorithm and this method.
 
     The algorithm processes one step of zeros. Its increments, and what it carries to the next step, have the types and
     lengths that the state must have. So an algorithm need not declare them.
     """
     method.verify_state(algorithm, state.method)
+    demand((window is not None) == isinstance(state, WindowState), "the state is not that of a window, or of none")
+    if isinstance(state, WindowState) and window is not None:
+        demand(len(state.panes) <= window.panes + 1, f"{window} has {len(state.panes)} states")
+        if state.past is not None:
+            method.verify_state(algorithm, state.past)
+        for pane in state.panes:
+            verify_together(algorithm, method, pane)
+        return
     n, pending = state.streams.n, state.pending
     demand((n == 0) == (state.tabular is None), f"there are {n} transitions, but tabular is {state.tabular}")
     if state.tabular is None:
@@ -114,7 +125,8 @@ def _zeros(algorithm: Algorithm, state: EvaluatorState) -> Transitions | Increme
         f"{algorithm} has more than {LONGEST_ROW} features",
     )
     features = np.zeros(1, np.int64) if state.tabular else np.zeros((1, algorithm.n_features))
-    return Transitions(features, [0.0], features, 0.0, np.ones((1, m) if state.ratios_ndim == 2 else 1))
+    ratios = np.ones((1, m) if state.ratios_ndim == 2 else 1)
+    return Transitions(features, [0.0], features, 0.5, ratios, last=True)  # so that no algorithm waits for another
 
 
 def _alike_carry(one: Carry, other: Carry) -> bool:

@@ -55,6 +55,8 @@ class Moments(InPlace):
     @classmethod
     def added(cls, parts: Sequence[Moments]) -> Moments:
         """Add the moments of several parts of the data that were scored at the same estimate."""
+        if len(parts) == 1:
+            return parts[0].with_pending()
         sum = cls.empty(max(len(part.count) for part in parts), parts[0].total.shape[1], gather=0)
         for part in parts:
             part, j = part.with_pending(), len(part.count)
@@ -140,10 +142,14 @@ class Moments(InPlace):
 
     def moved(self, index: Integers, capacity: int) -> Moments:
         """Move the parameters to other indices."""
+        return self.chosen(np.arange(len(index)), index, capacity)
+
+    def chosen(self, there: Integers, here: Integers, capacity: int) -> Moments:
+        """Move some parameters to other indices, and leave out the rest."""
         with_pending, new = self.with_pending(), Moments.empty(len(self.count), capacity, gather=0)
         whole = with_pending.outer + np.transpose(np.tril(with_pending.outer, -1), (0, 2, 1))
-        new.outer[:, index[:, None], index[None, :]] = whole
-        new.total[:, index] = with_pending.total
+        new.outer[:, here[:, None], here[None, :]] = whole[:, there[:, None], there[None, :]]
+        new.total[:, here] = with_pending.total[:, there]
         return Moments(np.tril(new.outer), new.total, with_pending.count, new.gathered, new.waiting)
 
 

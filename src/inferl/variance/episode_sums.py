@@ -19,6 +19,7 @@ from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.batch_means import Moments
+from inferl.variance.history import GROUPED, History
 
 __all__ = ["EpisodeSums", "OpenBlocks"]
 
@@ -110,7 +111,7 @@ class EpisodeSums(InPlace):
     def so_far(self) -> OpenBlocks:
         """Blocks with open episodes, as if these had ended at their latest step."""
         levels: list[Floats] = []
-        self._paired(self.order[self.episode > 0], self.open, lambda level, blocks: levels.append(blocks))
+        self._paired(self.order[self.episode > 0], self.open, lambda level, index, blocks: levels.append(blocks))
         return OpenBlocks(levels[: len(self.moments.count)] or [self.open])
 
     def next_epoch(self, n_levels: int) -> EpisodeSums:
@@ -129,8 +130,8 @@ class EpisodeSums(InPlace):
         old[known] = (carried > 0) & (carried == clock.episode[known])
         return old
 
-    def add(self, scores: Vectors, clock: Clock) -> None:
-        """Add scores, dense (T, p) or sparse with (T, m) entries."""
+    def add(self, scores: Vectors, clock: Clock, history: History | None = None) -> None:
+        """Add scores, dense (T, p) or sparse with (T, m) entries; note blocks of episodes in the history."""
         p, new = self.sum.shape[1], int(clock.slot.max(initial=-1)) + 1 - len(self.sum)
         if new > 0:
             self.sum = np.concatenate([self.sum, np.zeros((new, p), like=self.sum)])
@@ -154,7 +155,7 @@ class EpisodeSums(InPlace):
             blocks.append(ended)
             numbers.append(number)
         if any(map(len, numbers)):
-            self._enter(np.concatenate(numbers), np.concatenate(blocks) if len(blocks) > 1 else blocks[0])
+            self._enter(np.concatenate(numbers), np.concatenate(blocks) if len(blocks) > 1 else blocks[0], history)
 
     def widened(self, more: int) -> EpisodeSums:
         """Add capacity for more parameters."""
@@ -163,9 +164,15 @@ class EpisodeSums(InPlace):
             self, moments=self.moments.widened(more), sum=lengthened(self.sum, p), half=lengthened(self.half, p)
         )
 
-    def _enter(self, number: Integers, blocks: Floats) -> None:
+    def _enter(self, number: Integers, blocks: Floats, history: History | None = None) -> None:
         """Add episodes that ended, in this order."""
-        self.half, self.level, self.index = self._paired(number, blocks, self._add)
+
+        def record(level: int, index: Integers, blocks: Floats) -> None:
+            self._add(level, blocks)
+            if level == GROUPED and history is not None:
+                history.enter(index, blocks)
+
+        self.half, self.level, self.index = self._paired(number, blocks, record)
         self.closed += len(number)
 
     def _add(self, level: int, blocks: Floats) -> None:
@@ -177,17 +184,17 @@ class EpisodeSums(InPlace):
             engine.active().add_blocks(blocks, slot, alone, np.zeros((1, 1), np.bool_), *into, engine.active().threads)
 
     def _paired(
-        self, index: Integers, blocks: Floats, record: Callable[[int, Floats], None]
+        self, index: Integers, blocks: Floats, record: Callable[[int, Integers, Floats], None]
     ) -> tuple[Floats, Integers, Integers]:
         """Join blocks (m, p) with their other halves, level by level, and return the blocks that wait afterwards.
 
-        `record` is called with the blocks of each level, in the order in which they are complete, so that no result
-        depends on how many were entered at once.
+        `record` is called with the blocks of each level and their numbers, in the order in which they are complete, so
+        that no result depends on how many were entered at once.
         """
         found: list[tuple[Floats, Integers, Integers]] = []
         level = 0
         while len(index):
-            record(level, blocks)
+            record(level, index, blocks)
             here = self.level == level
             if here.any():
                 index, blocks = np.concatenate([self.index[here], index]), np.concatenate([self.half[here], blocks])

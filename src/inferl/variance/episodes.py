@@ -93,6 +93,12 @@ class EpisodeSummary(InPlace):
         both = np.stack([weight, weight**2], axis=1)
         self.weights[policy] = np.cumsum(np.concatenate([self.weights[policy, None], both]), axis=0)[-1]
 
+    def handed_over(self) -> tuple[EpisodeSummary, EpisodeSummary]:
+        """Return a summary that begins here, with the open episodes, and this one without them."""
+        m, rest = len(self.open), self.copy()
+        rest.open = np.zeros_like(self.open)
+        return EpisodeSummary(open=self.open.copy(), beyond=np.zeros(m), weights=np.zeros((m, 2))), rest
+
     @property
     def closed(self) -> int:
         """Number of episodes that have ended, truncated ones included."""

@@ -37,12 +37,19 @@ def first_epoch_rows(p: int, rows: Increments) -> int:
 
 
 def appended(pieces: tuple[FirstEpoch, ...], rows: FirstEpoch) -> tuple[FirstEpoch, ...]:
-    """Append rows tile by tile; pieces of equal length are joined, so that each row is copied only a few times.
+    """Append rows; pieces of equal length are joined, so that each row is copied only a few times.
 
-    The damping, which all rows share, stays with the first piece.
+    Lengths are those of a binary counter of tiles: they do not depend on how the rows were cut into calls. The damping,
+    which all rows share, stays with the first piece.
     """
-    for start in range(0, len(rows), TILE):
-        new = rows[start : start + TILE].copied()
+    start = 0
+    while start < len(rows):
+        tiles = max((len(rows) - start) // TILE, 1)
+        if pieces:  # a longer one would have to wait for others of its length
+            tiles = min(tiles, max(len(pieces[-1]) // TILE, 1))
+        length = 2 ** (tiles.bit_length() - 1) * TILE
+        new = rows[start : start + length].copied()
+        start += length
         if pieces:
             new = replace(new, increments=new.increments.following())
         while pieces and len(pieces[-1]) == len(new):

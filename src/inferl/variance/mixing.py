@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferl.data.arrays import Floats, InPlace, Integers, lengthened
+from inferl import engine
+from inferl.data.arrays import Floats, InPlace, Integers
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import Clock
 from inferl.data.vectors import Sparse, Vectors
 from inferl.variance.segments import MOST as MOST_PIECES
-from inferl.variance.segments import Segments, add_rows
+from inferl.variance.segments import Segments
 
 __all__ = ["Mixing"]
 
@@ -78,39 +79,29 @@ class Mixing(InPlace):
         if new > 0:
             self.open = np.concatenate([self.open, np.zeros((new, self.open.shape[1]), like=self.open)])
             self.looked, self.done = (np.concatenate([x, np.zeros(new, np.int64)]) for x in (self.looked, self.done))
+        index, value = (features.index, features.value) if isinstance(features, Sparse) else (None, features)
         row = 0
-        while row < len(features):
-            # Lengths are powers of two, so a mask does instead of a division.
-            closes = np.flatnonzero(clock.count[row:] & (self.length - 1) == 0)
-            end = row + int(closes[0]) + 1 if len(closes) else len(features)
-            self._look(features, clock, row + np.flatnonzero((clock.count[row:end] - 1) & (self.stride - 1) == 0))
-            self.done += np.bincount(clock.slot[row:end], minlength=len(self.done))
-            if len(closes):
-                self._close(int(clock.slot[end - 1]))
-            row = end
-
-    def _look(self, features: Vectors, clock: Clock, rows: Integers) -> None:
-        slot = clock.slot[rows]
-        if isinstance(features, Sparse):
-            index, value = features.index[rows], features.value[rows]
-            np.add.at(self.open, (slot[:, None], index), value)
-            np.add.at(self.total, index, value)
-            np.add.at(self.squares, index, value**2)
-        else:
-            x = lengthened(features[rows], self.open.shape[1])  # parameters beyond the features get zeros
-            add_rows(self.open, slot, x)
-            add_rows(self.total[None], np.zeros_like(slot), x)
-            add_rows(self.squares[None], np.zeros_like(slot), x * x)
-        np.add.at(self.looked, slot, 1)
-        self.seen += len(rows)
-
-    def _close(self, slot: int) -> None:
-        if self.looked[slot]:
-            self.means[self.filled], self.slot[self.filled] = self.open[slot] / self.looked[slot], slot
-            self.filled += 1
-        self.open[slot], self.looked[slot], self.done[slot] = 0.0, 0, 0
-        if self.filled == MOST:
-            self._pair_up()
+        while row < len(value):
+            row, self.filled, seen = engine.active().sum_segments(
+                index,
+                value,
+                clock.slot,
+                clock.count,
+                self.length,
+                self.stride,
+                self.open,
+                self.looked,
+                self.done,
+                self.total,
+                self.squares,
+                self.means,
+                self.slot,
+                self.filled,
+                row,
+            )
+            self.seen += seen
+            if self.filled == MOST:
+                self._pair_up()
 
     def _pair_up(self) -> None:
         """Merge neighbours into segments of twice the length; one without a neighbour is reopened."""

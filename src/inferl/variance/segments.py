@@ -117,9 +117,8 @@ def _paired(sums: Floats, length: Floats, most: int) -> Integers:
 def add_rows(sums: Floats, row: Integers, x: Vectors) -> None:
     """Add vectors, dense (T, p) or sparse with (T, m) entries, to rows of `sums`, in place and in their order."""
     index, value = (x.index, x.value) if isinstance(x, Sparse) else (None, x)
-    one, never = np.ones(len(value), np.int64), np.zeros(len(value), np.bool_)  # one episode that does not end
-    open, order = np.ones(len(sums), np.int64), np.zeros(len(sums), np.int64)
-    engine.active().sum_episodes(index, value, row, one, never, sums, open, order, 0, 0)
+    use = engine.active()
+    use.add_rows(sums, row, index, value, use.threads)
 
 
 @dataclass(eq=False)

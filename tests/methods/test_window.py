@@ -1,0 +1,396 @@
+"""A window reads the latest panes of a stream, whatever its chunks, and keeps what every evaluator keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mdps import small_problem
+from strategies import transitions
+
+import inferl
+from inferl import Evaluator, Increments, Transitions, Window
+from inferl.algorithms import TD, Carry, DoublyRobust, Linear, NStepTD
+from inferl.data.arrays import Floats
+from inferl.data.streams import Clock, Steps
+from inferl.errors import DataError, KindError, SettingError, ShapeError
+from inferl.methods.least_squares import LeastSquares, LeastSquaresReading
+from inferl.methods.window import WindowState
+from inferl.runs import Run
+from inferl.testing import arrays_of, assert_same_bits
+
+PROBLEM = small_problem()
+
+
+def rewards_of(evaluator: Evaluator) -> float:
+    return float(evaluator.estimate([1.0]))
+
+
+def fed(rewards: Any, window: Window, cuts: tuple[int, ...] = ()) -> Evaluator:
+    """An evaluator of the mean of these numbers."""
+    evaluator = Evaluator(Linear(1), window=window)
+    for part in np.split(np.asarray(rewards, float), cuts):
+        evaluator.update(Increments.dense(np.ones((len(part), 1, 1)), part[:, None]))
+    return evaluator
+
+
+def episodes(rewards: Floats, length: int, **columns: Any) -> Transitions:
+    """Episodes of one state, of so many steps each, whose returns are the sums of these rewards."""
+    here = np.zeros(len(rewards), np.int64)
+    return Transitions(here, rewards, here, np.where((here + np.arange(len(here)) + 1) % length, 1.0, 0.0), **columns)
+
+
+def returns_in(evaluator: Evaluator) -> float:
+    return float(evaluator.estimate())
+
+
+def state_of(evaluator: Evaluator) -> WindowState:
+    state = evaluator.copy()._state
+    assert isinstance(state, WindowState)
+    return state
+
+
+@pytest.mark.parametrize("n", [1, 99, 100, 101, 350, 1024])
+def test_what_is_read_are_the_latest_panes_and_the_open_one(n: int) -> None:
+    rewards = np.random.default_rng(0).normal(size=n)
+    evaluator = fed(rewards, Window(3, every=100))
+    first = max((n - 1) // 100 - 3, 0) * 100
+    assert rewards_of(evaluator) == pytest.approx(rewards[first:].mean(), abs=1e-12)
+    assert evaluator.interval([1.0]).n == n - first
+    assert evaluator.n == n
+
+
+def test_an_episode_belongs_to_the_pane_in_which_it_began() -> None:
+    """Panes of 10 steps and episodes of 4: they begin with steps 1, 5, 9 | 13, 17 | 21, 25, 29 | 33, 37."""
+    rewards = np.arange(40.0)
+    for n, first in ((32, 12), (33, 20), (40, 20)):
+        evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(1, every=10)).update(episodes(rewards, 4)[:n])
+        complete = rewards[first : n // 4 * 4].reshape(-1, 4).sum(axis=1)
+        if n % 4 == 0:
+            assert returns_in(evaluator) == pytest.approx(complete.mean())
+        assert evaluator.interval().n == n - first
+
+
+def test_late_rows_of_an_episode_go_to_its_pane_or_leave_with_it() -> None:
+    """Two streams: an episode of the second begins in the first pane and ends in the third."""
+    stream = np.array([0, 1, 0, 0, 0, 0, 1, 0])
+    last = np.array([1, 0, 1, 1, 1, 1, 1, 1], bool)
+    rewards = np.array([1.0, 10, 2, 3, 4, 5, 20, 6])
+    data = Transitions([0] * 8, rewards, [0] * 8, np.where(last, 0.0, 1.0), stream=stream)
+    for panes, returns in ((4, [1, 30, 2, 3, 4, 5, 6]), (3, [1, 30, 2, 3, 4, 5, 6]), (1, [4, 5, 6])):
+        evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(panes, every=2)).update(data)
+        assert returns_in(evaluator) == pytest.approx(np.mean(returns)), panes
+
+
+def test_the_interval_is_that_of_the_merged_panes() -> None:
+    """The same as evaluators of each pane by itself, merged by hand; the past and the drift check take nothing away."""
+    data = PROBLEM.sample(2000, seed=3)
+    evaluator = Evaluator(TD(2), window=Window(3, every=400)).update(data)
+    parts = [Evaluator(TD(2)).update(data[start:stop]) for start, stop in pairwise(range(400, 2001, 400))]
+    for target in np.eye(2):
+        interval, own = evaluator.interval(target), inferl.merge(*parts).interval(target)
+        assert interval.estimate == pytest.approx(own.estimate, rel=1e-12)
+        assert interval.standard_error == pytest.approx(own.standard_error, rel=1e-12)
+        assert interval.df == pytest.approx(own.df, rel=1e-12)
+    assert evaluator.interval(target).estimand.endswith("in the window")
+
+
+def windows() -> st.SearchStrategy[Window]:
+    return st.builds(Window, st.integers(1, 3), st.integers(1, 9) | st.sampled_from(["1s", "5s", "1m"]))
+
+
+ALGORITHMS: list[Callable[[int], Any]] = [
+    lambda d: (TD(d), LeastSquares()),
+    lambda d: (TD(d, trace=0.5), LeastSquares()),
+    lambda d: (NStepTD(d, n=3), LeastSquares()),
+    lambda d: (TD(d), LeastSquares("episode")),
+    lambda d: (DoublyRobust(d), LeastSquares("episode")),
+]
+
+
+@settings(max_examples=25)
+@given(data=st.data(), window=windows(), made=st.sampled_from(ALGORITHMS), off_policy=st.booleans())
+def test_any_cutting_and_any_resume_give_the_same_bits(
+    data: st.DataObject, window: Window, made: Any, off_policy: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    rows = data.draw(transitions(dimension=3, max_steps=60, off_policy=off_policy))
+    n = len(rows)
+    columns: dict[str, Any] = {}
+    if window.seconds is not None:
+        steps = data.draw(st.lists(st.sampled_from([0.0, 0.3, 1.0, 7.0, -3.0, 500.0]), min_size=n, max_size=n))
+        columns["time"] = np.cumsum(steps)
+    if data.draw(st.booleans()):
+        columns["version"] = np.cumsum(data.draw(st.lists(st.sampled_from([0, 0, 0, 1]), min_size=n, max_size=n)))
+    rows = Transitions(**{name: getattr(rows, name) for name in rows.__dataclass_fields__} | columns)
+    algorithm, method = made(3)
+    whole = Evaluator(algorithm, method, window=window).update(rows)
+    evaluator = Evaluator(algorithm, method, window=window)
+    path = tmp_path_factory.getbasetemp() / "window"
+    cuts = data.draw(st.sets(st.integers(0, n)))
+    for start, stop in pairwise(sorted({0, n, *cuts})):
+        if data.draw(st.booleans()):
+            evaluator.save(path)
+            evaluator = Evaluator.load(path)
+        before = evaluator.copy()
+        str(evaluator.report(np.eye(evaluator.algorithm.n_values)[0]))
+        assert_same_bits(before, evaluator)  # a reading changes nothing
+        evaluator.update(rows[start:stop])
+    assert_same_bits(whole, evaluator)
+    assert evaluator.fingerprint == Evaluator(algorithm, method).update(replaced(rows, version=None)).fingerprint
+
+
+def replaced(rows: Transitions, **columns: Any) -> Transitions:
+    return Transitions(**{name: getattr(rows, name) for name in rows.__dataclass_fields__} | columns)
+
+
+def test_steps_that_are_observed_one_by_one() -> None:
+    data = PROBLEM.sample(300, seed=1)
+    whole, observed = (Evaluator(TD(2), window=Window(2, every="10s")) for _ in range(2))
+    whole.update(replaced(data, time=np.arange(300.0), version=np.arange(300) // 130))
+    for t in range(300):
+        row = (data.features[t], data.rewards[t], data.next_features[t], data.discounts[t], data.ratios[t])
+        observed.observe(*row, last=bool(data.last[t]), time=float(t), version=t // 130)
+    assert_same_bits(whole, observed)
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("start", [100, 128, 192])
+@pytest.mark.parametrize("rows", [20, 500])
+def test_a_chunk_that_raises_changes_nothing(error: type[BaseException], start: int, rows: int) -> None:
+    """Also where a pane ends with a tile of 64 rows, so that no row of it is pending."""
+    lit = False
+
+    class Mine(TD):
+        def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:
+            if lit and steps.clock.slot[0] == 0 and (steps.data.rewards > 100).any():  # type: ignore[union-attr]
+                raise error("as arranged")
+            return super().increments(steps, carry)
+
+    data = PROBLEM.sample(900, seed=2)
+    rewards = data.rewards.copy()
+    rewards[start + rows - 1] = 1000.0
+    data = replaced(data, rewards=rewards)
+    window = Window(3, every=64)
+    evaluator = Evaluator(Mine(2, trace=0.5), window=window).update(data[:start])
+    before, lit = evaluator.copy(), True
+    try:
+        evaluator.update(data[start : start + rows])
+        evaluator.interval([1.0, 0.0])  # the row is still pending
+    except error:
+        pass
+    else:
+        pytest.fail("nothing was raised")
+    lit = False
+    if evaluator.n == start:
+        assert_same_bits(before, evaluator)
+        evaluator.update(data[start : start + rows])
+    whole = Evaluator(Mine(2, trace=0.5), window=window).update(data)
+    assert_same_bits(whole, evaluator.update(data[start + rows :]))
+
+
+@pytest.mark.parametrize("rows", [100, 5000])
+def test_an_interrupt_comes_before_a_chunk_or_after_it(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = PROBLEM.sample(6000, seed=2)
+    whole, evaluator = (Evaluator(TD(2), window=Window(3, every=10_000)).update(data[:100]) for _ in range(2))
+    fold: Callable[..., Any] = LeastSquares.fold
+
+    def interrupted(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return fold(*arguments)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(LeastSquares, "fold", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.update(data[100 : 100 + rows])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    monkeypatch.undo()
+    assert evaluator.n in (100, 100 + rows)
+    assert_same_bits(whole.update(data[100:]), evaluator.update(data[evaluator.n :]))
+
+
+def test_memory_is_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panes of a few rows come and go; of what is before the window, sums and some blocks of time are kept."""
+    monkeypatch.setattr("inferl.variance.history.MOST", 64)
+    monkeypatch.setattr("inferl.variance.history.FINE", 8)
+    sizes = []
+    evaluator = Evaluator(DoublyRobust(TD(4)), window=Window(4, every=7))
+    for seed in range(6):
+        data = PROBLEM.sample(420, seed=seed, tabular=True)
+        evaluator.update(data)
+        state = state_of(evaluator)
+        assert len(state.panes) <= 5
+        sizes.append(sum(array.nbytes for array in arrays_of(state)))
+    assert sizes[-1] < 1.1 * max(sizes[3:5])
+
+
+def timed(times: Any, rewards: Any, **columns: Any) -> Transitions:
+    """Episodes of a single step."""
+    here = np.zeros(len(times), np.int64)
+    return Transitions(here, rewards, here, 0.0, time=np.asarray(times, float), **columns)
+
+
+def test_panes_by_time_may_be_empty_and_old_ones_leave_after_a_gap() -> None:
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(2, every="1h"))
+    hour = 3600.0
+    evaluator.update(timed([0.1 * hour, 0.9 * hour, 2.5 * hour], [1.0, 3.0, 8.0]))
+    assert returns_in(evaluator) == pytest.approx(4.0)  # hour 1 is empty, hour 0 still in the window
+    evaluator.update(timed([3.5 * hour], [12.0]))
+    assert returns_in(evaluator) == pytest.approx(10.0)
+    evaluator.update(timed([100 * hour], [5.0]))
+    assert returns_in(evaluator) == pytest.approx(5.0)
+    assert len(state_of(evaluator).panes) == 1
+    evaluator.update(timed([-50 * hour], [7.0]))  # late, for whatever reason: it belongs to the open pane
+    assert returns_in(evaluator) == pytest.approx(6.0)
+    assert len(state_of(evaluator).panes) == 1
+
+
+def test_times_that_go_backwards_open_no_pane() -> None:
+    times = np.array([10.0, 5.0, 19.0, 20.0, 3.0, 21.0])
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(5, every="10s")).update(timed(times, np.zeros(6)))
+    state = state_of(evaluator)
+    assert [pane.streams.n for pane in state.panes] == [3, 3]
+    assert evaluator.borders(timed([1.0, 29.0, 30.0, 31.0, 90.0], np.zeros(5))) == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [(None, "need the time of each row"), ([1.0, 1.7e12], "row 1: the time 1.7e.12 is not in sec")],
+)
+def test_times_that_are_of_no_use_are_refused(times: Any, message: str) -> None:
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(2, every="1h"))
+    with pytest.raises((ShapeError, DataError), match=message):
+        evaluator.update(replaced(timed([1.0, 2.0], [1.0, 2.0]), time=times))
+    assert evaluator.n == 0
+
+
+def test_a_new_version_begins_anew() -> None:
+    data = timed(np.arange(6.0), [1.0, 2.0, 3.0, 10.0, 20.0, 30.0])
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(9, every=2))
+    evaluator.update(replaced(data, version=[1, 1, 1, 2, 2, 2]))
+    assert returns_in(evaluator) == pytest.approx(20.0)
+    assert state_of(evaluator).past is None
+    evaluator.update(timed([9.0], [7.0], version=[1]))  # and so does the old one, if it comes back
+    assert returns_in(evaluator) == pytest.approx(7.0)
+    with pytest.raises(SettingError, match="more than one version"):
+        Evaluator(DoublyRobust(TD(1))).update(replaced(data, version=[1, 1, 1, 2, 2, 2]))
+
+
+def test_an_episode_belongs_to_the_version_with_which_it_began() -> None:
+    """Episodes of two steps in two streams; the second is halfway when the version changes."""
+    stream, rewards = [0, 0, 1, 0, 1, 0], [1.0, 1.0, 100.0, 5.0, 100.0, 5.0]
+    discounts = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    columns: Any = {"discounts": discounts, "stream": stream, "version": [1, 1, 1, 2, 2, 2]}
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(9, every=100))
+    evaluator.update(Transitions([0] * 6, rewards, [0] * 6, **columns))
+    assert returns_in(evaluator) == pytest.approx(10.0)  # the rest of the other episode left with its pane
+    # A version that changes within an episode does not open a pane: its end was not played by one policy.
+    within = Evaluator(DoublyRobust(TD(1)), window=Window(9, every=100))
+    within.update(Transitions([0] * 4, [1.0, 1.0, 1.0, 7.0], [0] * 4, [1.0, 1.0, 0.0, 0.0], version=[1, 1, 2, 2]))
+    assert returns_in(within) == pytest.approx(7.0)
+
+
+def test_settings_are_checked() -> None:
+    for panes, every in ((0, 1), (True, 1), (10**6, 1), (2, 0), (2, "1w"), (2, "0h"), (2, 1.5)):
+        with pytest.raises(SettingError):
+            Window(panes, every)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="such as Window"):
+        Evaluator(TD(2), window=24)  # type: ignore[arg-type]
+    bootstrap = inferl.OnlineBootstrap(inferl.Polynomial(0.5), n_replicas=4)
+    with pytest.raises(SettingError, match="OnlineBootstrap cannot be merged, so it has no window; use LeastSquares"):
+        Evaluator(TD(2), bootstrap, window=Window(2, 100))
+
+
+def test_what_a_window_cannot_answer_is_refused() -> None:
+    one, other = (Evaluator(TD(2), window=Window(2, 100)).update(PROBLEM.sample(300, seed=k)) for k in range(2))
+    with pytest.raises(KindError, match="a window has no 'anytime' interval"):
+        one.interval([1.0, 0.0], kind="anytime")
+    with pytest.raises(SettingError, match="nothing to merge it with"):
+        inferl.merge(one, other)
+
+
+def test_more_states_than_can_be_solved_for_are_refused_over_all_panes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first chunk may hold too many, or each pane few and all together too many."""
+    for module in ("linear_system", "least_squares"):
+        monkeypatch.setattr(f"inferl.methods.{module}.MOST_SOLVED", 40)
+
+    def visits(first: int, stop: int) -> Transitions:
+        states = np.arange(first, stop)
+        return Transitions(states, np.zeros(len(states)), states, 0.9)
+
+    window = Window(2, every=10)
+    with pytest.raises(SettingError, match="40 states seen, not 50"):
+        Evaluator(TD(100), window=window).update(visits(0, 50))
+    evaluator = Evaluator(TD(100), window=window)
+    for first in range(0, 40, 10):
+        evaluator.update(visits(first, first + 10))
+    evaluator.update(visits(0, 40))  # nothing new
+    before = evaluator.copy()
+    with pytest.raises(SettingError, match="40 states seen, not 41"):
+        evaluator.update(visits(40, 41))
+    assert_same_bits(before, evaluator)
+
+
+def test_a_run_is_read_whenever_a_pane_is_over(tmp_path: Path) -> None:
+    run = Run(Evaluator(TD(2), window=Window(2, every=100)), target=np.array([1.0, 0.0]))
+    run.take(PROBLEM.sample(1000, seed=0)[:450])
+    run.save(tmp_path / "run")
+    run = Run.load(tmp_path / "run")
+    run.take(PROBLEM.sample(1000, seed=0)[450:])
+    assert {reading.n for reading in run.readings} >= {100, 200, 300, 400, 500, 600, 700, 800, 900}
+    assert "2 panes of 100 transitions, and the open one; 300 of 1,000 transitions" in str(run.report())
+
+
+def side_by_side(streams: int, steps: int, window: Window | None) -> Any:
+    """The drift check of streams of an AR(.98) that do not change, step by step of each."""
+    rng = np.random.default_rng(0)
+    rewards = np.zeros((steps, streams))
+    rewards[0] = rng.normal(size=streams) / np.sqrt(1 - 0.98**2)
+    for t in range(1, steps):
+        rewards[t] = 0.98 * rewards[t - 1] + rng.normal(size=streams)
+    here = np.zeros(rewards.size, np.int64)
+    data = Transitions(here, rewards.ravel(), here, 0.0, stream=np.tile(np.arange(streams), steps))
+    report = Evaluator(TD(1), window=window).update(data).report(0)
+    return next(check for check in report.checks if check.name == "drift")
+
+
+@pytest.mark.parametrize("window", [None, Window(10, every=4000)])
+def test_streams_side_by_side_are_compared_over_as_many_steps_of_each(window: Window | None) -> None:
+    """Blocks of arrivals are 4 steps of each here, and neighbours are as good as equal."""
+    assert side_by_side(500, 100, window).status == "not available"
+
+
+def test_the_check_counts_steps_back_from_the_latest() -> None:
+    rewards = np.random.default_rng(0).normal(size=40_100) + 2.0 * (np.arange(40_100) >= 30_000)
+    for window, status in ((None, "failed"), (Window(24, every=1000), "failed"), (Window(5, every=1000), "passed")):
+        evaluator = Evaluator(Linear(1), window=window)
+        evaluator.update(Increments.dense(np.ones((40_100, 1, 1)), rewards[:, None]))
+        check = next(check for check in evaluator.report([1.0]).checks if check.name == "drift")
+        ago = int(check.message.split("about ")[1].split(" ")[0].replace(",", ""))
+        assert check.status == status, check
+        assert abs(ago - 10_100) <= 2048
+        assert check.value == pytest.approx(2.0, abs=0.3)
+        assert check.message.endswith("before the window") == (status == "passed")
+
+
+def test_dependence_before_the_window_is_known_in_it() -> None:
+    """Variance rates of a window's check come from the past, too: they are those of all data."""
+    rewards = np.random.default_rng(0).normal(size=64_001)
+    windowed, whole = fed(rewards, Window(4, every=2048)), Evaluator(Linear(1))
+    whole.update(Increments.dense(np.ones((64_001, 1, 1)), rewards[:, None]))
+    readings = [evaluator.read([1.0]) for evaluator in (windowed, whole)]
+    course, other = (reading.course for reading in readings if isinstance(reading, LeastSquaresReading))
+    assert course is not None
+    assert other is not None
+    assert course.length.sum() == 31 * 2048
+    np.testing.assert_allclose(course.rate[:9, 0], other.rate[:9, 0], rtol=0.02)
+    np.testing.assert_allclose(course.blocks[:9], other.blocks[:9], rtol=0.02)
