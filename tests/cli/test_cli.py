@@ -22,13 +22,10 @@ NAMES = ("features alone", "the value", "mean return", "online bootstrap", "leas
 
 def by_hand(episodes: int, seed: int, level: float) -> tuple[list[str], list[bool]]:
     """The demonstration's intervals in the words of the library, and whether they hold the exact value."""
-    env = gymnasium.make("FrozenLake-v1", map_name="8x8", max_episode_steps=100_000)
-    lake = FiniteMDP.from_toy_text(env)
+    lake = FiniteMDP.from_toy_text(gymnasium.make("FrozenLake-v1", map_name="8x8"))
     policy = lake.optimal_policy(0.99)
-    chunks = list(
-        inferl.sources.rollout(env, policy, inferl.features.OneHot(64), 0.99, seed=seed).take(episodes=episodes)
-    )
-    whole = inferl.Transitions.join(chunks)
+    path = lake.sample(policy, 300 * episodes, seed=seed)
+    whole = path.transitions(0.99)[: np.flatnonzero(path.terminated)[episodes - 1] + 1]
     quarter = np.arange(64) // 32 * 2 + np.arange(64) % 8 // 4
     tiles = inferl.Transitions(
         quarter[whole.features], whole.rewards, quarter[whole.next_features], whole.discounts, last=whole.last
@@ -37,7 +34,7 @@ def by_hand(episodes: int, seed: int, level: float) -> tuple[list[str], list[boo
     methods = (inferl.OnlineBootstrap(inferl.Polynomial(100, decay=0.65), seed=seed), inferl.LeastSquares())
     intervals = [coarse.interval(name, level) for name in ("fitted", "value")]
     intervals += [inferl.baselines.monte_carlo(whole, level=level)]
-    intervals += [inferl.Evaluator(inferl.TD(64), method).update(chunks).interval(0, level) for method in methods]
+    intervals += [inferl.Evaluator(inferl.TD(64), method).update(whole).interval(0, level) for method in methods]
     truth = lake.values(policy, 0.99)[0]
     words = [f"{interval.estimate:.3f} [{interval.lower:.3f}, {interval.upper:.3f}]" for interval in intervals]
     return words, [truth in interval for interval in intervals]
@@ -63,7 +60,7 @@ def test_the_demo_prints_what_the_library_says(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_what_is_wrong(tmp_path: Path) -> None:
-    result = runner.invoke(app, ["demo", "--episodes", "60", "--picture", str(tmp_path / "lake.png")])
+    result = runner.invoke(app, ["demo", "--episodes", "100", "--picture", str(tmp_path / "lake.png")])
     assert "* online bootstrap, convergence:" in result.output
     assert "* features alone, features: the features bias the value" in result.output
     assert "* the value" not in result.output
@@ -113,12 +110,23 @@ def test_bad_input_is_one_line_and_exit_code_2(options: list[str], words: str) -
     assert words in result.stderr
 
 
-def test_a_missing_library_is_one_line_and_exit_code_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_missing_library_is_one_line_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    result = runner.invoke(app, ["demo"])
+    result = runner.invoke(app, ["rollout", "FrozenLake-v1"])
     assert result.exit_code == 2
     assert result.stderr == "inferl: gymnasium is not installed: pip install 'inferl[gym]'\n"
+
+
+def test_the_demo_needs_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Gymnasium and Matplotlib the answers are the same, and there is no picture."""
+    monkeypatch.chdir(tmp_path)
+    for library in ("gymnasium", "matplotlib"):
+        monkeypatch.setitem(sys.modules, library, None)
+    result = runner.invoke(app, ["demo", "--episodes", "20"])
+    assert result.exit_code == 0, result.output
+    assert all(answer in result.output for answer in by_hand(20, 0, 0.95)[0][:2])
+    assert result.output.endswith("No picture: matplotlib is not installed: pip install 'inferl[plot]'\n")
+    assert not (tmp_path / "demo.png").exists()
 
 
 def test_too_few_episodes_are_refused() -> None:

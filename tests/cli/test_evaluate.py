@@ -267,6 +267,14 @@ def test_an_interval_that_failed_a_check_meets_no_gate(tmp_path: Path) -> None:
     assert "a check failed, length" in result.stderr
 
 
+def test_a_bootstrap_needs_no_step_size(log: Path) -> None:
+    """It starts at the solution of the first rows; so the estimate is that of least squares."""
+    common = ["--state", "s", "--n-states", "3", "--estimator", "fitted", "--json"]
+    solved, walked = (last_line(evaluate(log, *common, "--method", name)) for name in ("least-squares", "bootstrap"))
+    assert walked["interval"]["estimate"] == pytest.approx(solved["interval"]["estimate"], rel=1e-6)
+    assert 0.8 < walked["interval"]["standard_error"] / solved["interval"]["standard_error"] < 1.25
+
+
 # Bad input.
 
 
@@ -277,7 +285,7 @@ def test_an_interval_that_failed_a_check_meets_no_gate(tmp_path: Path) -> None:
         (["--features", "z"], "there is no column 'z' (--features)"),
         (["--features", "s + / r"], "a column or a function should stand at character 5"),
         ([*SMALL, "--step-size", "3"], "least squares has no step size"),
-        ([*SMALL, "--method", "bootstrap"], "the bootstrap needs --step-size"),
+        (["--state", "s", "--n-states", "1001", "--method", "bootstrap"], "the bootstrap needs --step-size"),
         ([*SMALL, "--algorithm", "gtd2", "--trace", "0.5"], "gtd2 has no trace"),
         ([*SMALL, "--steps", "3"], "--steps is for nstep"),
         ([*SMALL, "--discount", "1.5"], "discount is 1.5"),

@@ -94,7 +94,7 @@ def test_checks_have_lights_and_remedies(folder: Path) -> None:
     _, page, _ = reported(folder, "bad")
     report = Run.load(folder / "bad.run").report()
     items = page.all(cls="checks")[0].all("li")
-    assert len(items) == len(report.checks) == 12
+    assert len(items) == len(report.checks) == 13
     colours = {"passed": "green", "failed": "red", "not available": "amber"}
     for item, check in zip(items, report.checks, strict=True):
         assert check.message in item.text
@@ -108,7 +108,7 @@ def test_checks_have_lights_and_remedies(folder: Path) -> None:
     assert verdict.text.startswith("Do not rely on this interval as it stands")
     assert f"{len(failed)} checks failed ({', '.join(failed)})" in verdict.text
     # A log without episodes has an answer of the features alone, and nothing to tell whether they are right.
-    words = "No check failed, but one could not be made: features."
+    words = "No check failed, but 2 could not be made: drift, features."
     assert reported(folder, "plain")[1].all(cls="verdict")[0].text == words
 
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "training.md"
 LIBRARIES = {
     "Stable-Baselines3": "stable_baselines3",
+    "On a screen, while it trains": "stable_baselines3",
     "A loop of your own, as in CleanRL": "torch",
     "TorchRL": "torchrl",
     "Tianshou": "tianshou",

@@ -405,6 +405,16 @@ def test_names_that_are_no_text_make_a_bad_row(tmp_path: Path) -> None:
         list(table(path, features="x", episode="e", reward="reward", episodes_end=True))
 
 
+@pytest.mark.parametrize("column", ['"x": 1, "\\ud800": 3', '"x": "\\udc00"', '"x": 1, "who": "\\ud83d"'])
+def test_half_a_pair_of_surrogates_makes_a_bad_row(column: str, tmp_path: Path) -> None:
+    """Found by the fuzzer of the service: it is JSON, and no text in any encoding."""
+    path = tmp_path / "log.jsonl"
+    sound = '{"x": 1, "e": 0, "reward": 2, "who": "\\ud83d\\ude00"}\n'
+    path.write_text(sound + f'{{{column}, "e": 0, "reward": 2}}\n' + sound)
+    with pytest.raises(DataError, match="row 2"):
+        list(table(path, features="x", episode="e", reward="reward", episodes_end=True))
+
+
 def test_months_are_no_labels() -> None:
     """Found by the fuzzer of readers: Arrow writes no text for a calendar interval."""
     months = pa.array([pa.MonthDayNano([1, 0, 0]), pa.MonthDayNano([2, 0, 0])])

@@ -20,6 +20,7 @@ from inferl.cli.merge import merge
 from inferl.cli.report import report
 from inferl.cli.resume import resume
 from inferl.cli.rollout import rollout
+from inferl.cli.serve import serve
 from inferl.cli.update import update
 from inferl.cli.wording import in_shell
 from inferl.errors import InferlError
@@ -74,7 +75,7 @@ def _inferl(
     """
 
 
-for _command in (demo, evaluate, mean, rollout, resume, update, merge, compare, report):
+for _command in (demo, evaluate, mean, rollout, resume, update, merge, compare, report, serve):
     app.command()(_command)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,12 @@ import typer
 from inferl.cli.options import Form, Reply
 from inferl.cli.wording import in_shell
 from inferl.diagnostics import Report
+from inferl.display import as_json
 from inferl.errors import SettingError
 from inferl.interval import Interval
 from inferl.runs import Run
 
-__all__ = ["Answer", "as_json", "check_output", "check_reply", "give", "show"]
+__all__ = ["Answer", "check_output", "check_reply", "give", "show"]
 
 
 @dataclass(frozen=True)
@@ -110,23 +109,6 @@ def show(content: dict[str, Any], text: str, brief: str, runs: Mapping[str, Run]
         from inferl.report import page
 
         form.output.write_text(page(runs), encoding="utf-8")
-
-
-def as_json(content: Any, indent: int | None = None) -> str:
-    """Return JSON in one line, or indented, with null for infinity and NaN.
-
-    >>> as_json({"df": float("inf")})
-    '{"df": null}'
-    """
-    return json.dumps(_finite(content), allow_nan=False, indent=indent)
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {name: _finite(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not isfinite(content) else content
 
 
 def _judge(answer: Answer, reply: Reply) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inferl.cli.pace import seconds_of
 from inferl.errors import SettingError
 from inferl.methods.registry import method_named
+from inferl.methods.window import seconds_of
 
 if TYPE_CHECKING:
     from inferl.evaluator import Evaluator
+    from inferl.methods.window import Window
     from inferl.sources import Rollout, Source, Table
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "make_rollout",
     "make_source",
     "make_table",
+    "make_window",
     "map_in",
     "parsed_start",
     "parsed_target",
@@ -40,6 +42,7 @@ __all__ = [
 
 _COLUMNS = (
     *("features", "state", "next_features", "reward", "episode", "order", "terminated", "truncated", "stream"),
+    *("time", "version"),
     *("action", "behaviour_probability", "behaviour_log_probability"),
     *("target_probability", "target_log_probability", "ratio"),
 )
@@ -127,11 +130,14 @@ def with_paths(policies: str) -> str:
 def absolute(file: str) -> str:
     """Return the path of a file, whatever the current folder will be when a run is resumed.
 
-    >>> absolute("-"), absolute("s3://bucket/log"), absolute("/logs/*.csv")
-    ('-', 's3://bucket/log', '/logs/*.csv')
+    >>> absolute("-"), absolute("s3://bucket/log"), absolute("/logs/*.csv"), absolute("journal:///live/steps/journal")
+    ('-', 's3://bucket/log', '/logs/*.csv', 'journal:///live/steps/journal')
     """
     from inferl.sources.logs.inputs.files import is_uri
+    from inferl.sources.logs.inputs.journal import folder_of
 
+    if file.startswith("journal://"):
+        return f"journal://{folder_of(file)}"
     return file if file == "-" or is_uri(file) else str(Path(file).absolute())
 
 
@@ -185,14 +191,36 @@ def make_evaluator(
                 "--estimator average is on-policy, without a start; leave --algorithm, ratios and --start out"
             )
         average = inferl.AverageReward(dimension)
-        return inferl.Evaluator(average, method_named(options["method"]).from_options(options, average))
+        method = method_named(options["method"]).from_options(options, average)
+        return inferl.Evaluator(average, method, window=make_window(options))
     by_starts = by_starts and name == "td" and method_named(options["method"]).solves
     if "start" in options and not by_starts:
         raise SettingError("--start needs --algorithm td, a method that solves (least-squares) and no --target")
     if by_starts:
         algorithm = inferl.DoublyRobust(algorithm, start=start)
     whole = for_policies(algorithm, n_policies)
-    return inferl.Evaluator(whole, method_named(options["method"]).from_options(options, whole))
+    method = method_named(options["method"]).from_options(options, whole)
+    return inferl.Evaluator(whole, method, window=make_window(options))
+
+
+def make_window(options: Mapping[str, Any]) -> Window | None:
+    """Return the window that the options ask for.
+
+    >>> make_window({"window": 24, "pane": "1h", "time": "at"}), make_window({})
+    (Window(panes=24, every='1h'), None)
+    """
+    from inferl.methods.window import Window
+
+    panes, every = options.get("window"), options.get("pane")
+    if panes is None and every is None:
+        return None
+    if panes is None or every is None:
+        raise SettingError("a window needs both: --window 24 --pane 1h, its number of panes and their length")
+    if seconds_of(every) is None and not every.strip().isdecimal():
+        raise SettingError(f"--pane is {every!r}; give a time, such as 1h, or a number of transitions, such as 100000")
+    if seconds_of(every) is not None and "time" not in options:
+        raise SettingError(f"panes of {every} need the time of each row; name its column: --time")
+    return Window(panes, every if seconds_of(every) is not None else int(every))
 
 
 def aimed_at(estimator: str, target: Any, **others: Any) -> Any:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import inferl
-from inferl.errors import SettingError
+from inferl.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from inferl.environments import FiniteMDP
     from inferl.interval import Interval
 
 __all__ = ["demo"]
@@ -45,7 +46,7 @@ def demo(
     is its value at the start? First with features that cannot express it,
     four tiles of 16 states each: the value by the features alone, the value,
     and the mean return. Then with one feature for each state: the online
-    bootstrap, and streaming least squares.
+    bootstrap, and streaming least squares. The picture needs Matplotlib.
 
     [bold]inferl demo[/bold]
 
@@ -58,31 +59,36 @@ def demo(
 
     check_level(level)
     _check_picture(picture)
-    left, right = plots.side_by_side(2)
+    try:
+        axes = plots.side_by_side(2)
+    except MissingExtraError as error:
+        axes, missing = None, str(error)
     console = Console(highlight=False)
     console.print("FrozenLake 8x8, slippery: what is the value of the best policy at the start?")
     readings, truth = _watch(console, episodes, seed, level)
+    _answer(console, readings, truth)
+    if axes is None:
+        console.print(f"No picture: {missing}", soft_wrap=True, markup=False)
+        return
+    left, right = axes
     plots.closing_bands({name: readings[name] for name in (FEATURES, VALUE)}, truth, left)
     plots.closing_bands({name: readings[name] for name in TABULAR}, truth, right)
     left.set_title("four tiles as features: they cannot express the value", fontsize=8)
     right.set_title("one feature for each state", fontsize=8)
     plots.save(left, picture)
-    _answer(console, readings, truth)
     console.print(f"Picture: {picture}", soft_wrap=True, markup=False)
 
 
 def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Readings, float]:
     """Feed all evaluators the same transitions, read them at the milestones, and compute the exact value."""
     from inferl.baselines import monte_carlo
-    from inferl.environments import FiniteMDP
-    from inferl.sources.gym import import_gymnasium, rollout
+    from inferl.environments import frozen_lake
 
-    # The limit on the steps of an episode is far above any length that occurs: no episode is truncated.
-    env = import_gymnasium().make("FrozenLake-v1", map_name="8x8", is_slippery=True, max_episode_steps=100_000)
-    lake = FiniteMDP.from_toy_text(env)
+    lake = frozen_lake()
     policy = lake.optimal_policy(DISCOUNT)
     truth = float(lake.values(policy, DISCOUNT)[0])
-    source = rollout(env, policy, inferl.features.OneHot(lake.n_states), DISCOUNT, seed=seed)
+    steps = _play(lake, policy, episodes, seed)
+    ends = (steps.discounts == 0).nonzero()[0]
     bootstrap = inferl.OnlineBootstrap(inferl.Polynomial(100, decay=0.65), seed=seed)
     tabular = [inferl.Evaluator(inferl.TD(lake.n_states), method) for method in (bootstrap, inferl.LeastSquares())]
     coarse, seen = inferl.Evaluator(inferl.DoublyRobust(4)), list[inferl.Transitions]()
@@ -93,19 +99,27 @@ def _watch(console: Console, episodes: int, seed: int, level: float) -> tuple[Re
         return dict(zip((*COARSE, *TABULAR), (*of_starts, *at_start), strict=True))
 
     readings: Readings = {name: [] for name in (*COARSE, *TABULAR)}
-    done = 0
+    begin = 0
     with (_bar if console.is_terminal else _lines)(console, episodes, truth) as show:
         for milestone in _milestones(episodes):
-            for chunk in source.take(episodes=milestone - done):
-                for evaluator in tabular:
-                    evaluator.update(chunk)
-                seen.append(chunk)
-                coarse.update(_in_tiles(chunk))
-                done += int(chunk.last.sum())
-                show(done, read)
+            end = int(ends[milestone - 1]) + 1
+            chunk, begin = steps[begin:end], end
+            for evaluator in tabular:
+                evaluator.update(chunk)
+            seen.append(chunk)
+            coarse.update(_in_tiles(chunk))
+            show(milestone, read)
             for name, interval in read().items():
                 readings[name].append((milestone, interval))
     return readings, truth
+
+
+def _play(lake: FiniteMDP, policy: Any, episodes: int, seed: int) -> inferl.Transitions:
+    """Return the steps of so many episodes; a longer sample with the same seed begins as a shorter one."""
+    n = 100 * episodes
+    while (path := lake.sample(policy, n, seed)).terminated.sum() < episodes:
+        n *= 2
+    return path.transitions(DISCOUNT)
 
 
 def _in_tiles(chunk: inferl.Transitions) -> inferl.Transitions:

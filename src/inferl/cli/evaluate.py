@@ -58,6 +58,10 @@ def evaluate(
     terminated: Annotated[Name, _column("Flag: the episode terminates.")] = None,
     truncated: Annotated[Name, _column("Flag: the episode is truncated.")] = None,
     stream: Annotated[Name, _column("Label of parallel sequences, such as environments.")] = None,
+    time: Annotated[Name, _column("When the row was written, for a window of hours (--pane 1h).")] = None,
+    version: Annotated[
+        Name, _column("Version of the policy. There must be one, or a --window, which begins anew with each.")
+    ] = None,
     action: Annotated[Name, _column("Action; needed by --policy and --fit-behaviour.", _RATIOS)] = None,
     behaviour_probability: Annotated[
         Name, _column("Probability of the action under the behaviour policy.", _RATIOS)
@@ -155,15 +159,17 @@ def evaluate(
 
     [bold]inferl evaluate kafka://localhost:9092/steps --features hr,bp --follow --checkpoint live.run[/bold]
 
+    [bold]inferl evaluate kafka://localhost:9092/steps --features hr --follow --window 24 --pane 1h --time at[/bold]
+
     [bold]cat log.jsonl | inferl evaluate - --features obs --checkpoint night.run --json[/bold]
     """
     if config.write_config is not None:
         return write_config(ctx, config.write_config)
 
-    from inferl.cli.answering import as_json
     from inferl.cli.building import absolute, make_table, stored, with_paths
     from inferl.cli.following import evaluate_source
     from inferl.cli.parts import evaluate_in_parts
+    from inferl.display import as_json
 
     options = stored(ctx.params, MOMENTARY)
     options["file"] = tuple(map(absolute, file))

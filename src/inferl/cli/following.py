@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from inferl.cli.answering import Answer, as_json, check_reply, give
+from inferl.cli.answering import Answer, check_reply, give
 from inferl.cli.building import (
     aimed_at,
     asked_kind,
@@ -20,6 +20,7 @@ from inferl.cli.building import (
     located,
     make_evaluator,
     make_source,
+    make_window,
     parsed_start,
     parsed_targets,
 )
@@ -27,6 +28,7 @@ from inferl.cli.options import Reply, Settings
 from inferl.cli.pace import Pace, Task, Ticker
 from inferl.data.transitions import Transitions
 from inferl.diagnostics import Check, Report
+from inferl.display import as_json
 from inferl.errors import InputError, SettingError
 from inferl.evaluation.log import opened
 from inferl.interval import check_level
@@ -49,6 +51,7 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
     check_writable(settings.checkpoint)
     Pace.parsed(settings.every)
     check_aim(settings)
+    make_window(options)
     baseline = settings.estimator in BASELINES
     check_reply(reply, 1 if baseline else None, page=not baseline)
     several = [str(options[name]) for name in POLICIES if "," in str(options.get(name, ""))]
@@ -67,10 +70,16 @@ def evaluate_source(command: str, options: dict[str, Any], settings: Settings, r
 
 def check_aim(settings: Settings) -> tuple[Any, str | None]:
     """Return what the value of which is asked, and the kind of the interval; refuse options that do not go together."""
-    special = ("checkpoint", "until_width", "until_lower", "kind", "start")
+    special = ("checkpoint", "until_width", "until_lower", "kind", "start", "window", "pane")
     others = {name: getattr(settings, name) for name in special}
     aim = aimed_at(settings.estimator, parsed_targets(settings.target), **others)
-    return aim, asked_kind(settings.kind, settings.until_width, settings.until_lower)
+    kind = asked_kind(settings.kind, settings.until_width, settings.until_lower)
+    if kind == "anytime" and settings.window is not None:
+        raise SettingError(
+            "a window has no anytime interval, which --until-width and --until-lower need too: what it is about moves "
+            "on; leave --window out, or these"
+        )
+    return aim, kind
 
 
 def asked(command: str, options: dict[str, Any], settings: Settings, source: Source, n_policies: int) -> Run:
@@ -149,7 +158,7 @@ def _follow(run: Run, source: Source, chunks: Iterable[Transitions], checkpoint:
                     raise type(error)(f"{error}; {kept}") from None
                 open_end = getattr(source, "open_end", None)
                 if checkpoint is not None and open_end is not None and run.before is None:
-                    run.keep(open_end)  # before the end of the data closes episodes: the data may grow
+                    run.keep(source.resume(open_end))  # before the end of the data closes episodes: the data may grow
                 if chunk is None:
                     break
                 with uninterrupted():

@@ -39,8 +39,9 @@ def merge(
 
     [bold]inferl merge monday.run tuesday.run -o week.run[/bold]
     """
-    from inferl.cli.answering import Answer, as_json
+    from inferl.cli.answering import Answer
     from inferl.cli.building import check_writable
+    from inferl.display import as_json
     from inferl.runs import Run
 
     check_writable(output)

@@ -42,6 +42,23 @@ AlgorithmName = Annotated[
     typer.Option("--algorithm", help="The equations to solve.", rich_help_panel=_METHOD),
 ]
 Trace = Annotated[float, typer.Option(help="lambda of td and emphatic.", rich_help_panel=_METHOD)]
+WindowPanes = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        min=1,
+        help="Look at the latest data only: so many panes, and the open one.",
+        rich_help_panel=_QUESTION,
+    ),
+]
+Pane = Annotated[
+    str | None,
+    typer.Option(
+        help="Length of a pane of the window: a number of transitions, or a time, such as 1h, by the column --time.",
+        metavar="TIME|N",
+        rich_help_panel=_QUESTION,
+    ),
+]
 Steps = Annotated[
     int, typer.Option(min=1, help="Rewards before the bootstrapped value, for nstep.", rich_help_panel=_METHOD)
 ]
@@ -51,7 +68,10 @@ MethodName = Annotated[
 ]
 StepSize = Annotated[
     float | None,
-    typer.Option(help="First step size of the bootstrap; depends on the problem.", rich_help_panel=_METHOD),
+    typer.Option(
+        help="First step size of the bootstrap; by default it is chosen, and there is no transient.",
+        rich_help_panel=_METHOD,
+    ),
 ]
 Replicas = Annotated[int, typer.Option(min=2, help="Number of bootstrap replicas.", rich_help_panel=_METHOD)]
 Clock = Annotated[
@@ -186,6 +206,8 @@ class Settings:
     kind: Kind = None
     until_width: UntilWidth = None
     until_lower: UntilLower = None
+    window: WindowPanes = None
+    pane: Pane = None
     algorithm: AlgorithmName = "td"
     trace: Trace = 0.0
     steps: Steps = 1

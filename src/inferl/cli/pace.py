@@ -11,21 +11,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from inferl.errors import SettingError
+from inferl.methods.window import seconds_of
 
-__all__ = ["Pace", "Task", "Ticker", "seconds_of"]
+__all__ = ["Pace", "Task", "Ticker"]
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 SHARE = 10  # a task waits at least this many times as long as it took
-
-
-def seconds_of(text: str) -> float | None:
-    """Read a time such as 10s, 5m, 1h or 2d; None if it is not one, or not positive.
-
-    >>> seconds_of("30m"), seconds_of("30"), seconds_of("0s")
-    (1800.0, None, None)
-    """
-    timed = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
-    return float(timed[1]) * UNITS[timed[2]] or None if timed is not None else None
 
 
 @dataclass(frozen=True)

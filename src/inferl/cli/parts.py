@@ -8,10 +8,11 @@ from typing import Any
 
 import typer
 
-from inferl.cli.answering import Answer, as_json, check_reply, give
+from inferl.cli.answering import Answer, check_reply, give
 from inferl.cli.building import make_table
 from inferl.cli.following import BASELINES, INTERRUPTED, asked, check_aim, decision
 from inferl.cli.options import LogWorkers, Reply, Settings, Workers
+from inferl.display import as_json
 from inferl.errors import InferlError, SettingError
 from inferl.evaluation.watching import progress_bar
 from inferl.interval import brief, check_level
@@ -29,6 +30,7 @@ def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWork
     check_reply(reply, None)
     if settings.estimator in BASELINES:
         raise SettingError(f"--estimator {settings.estimator} is computed by one process; leave --workers and --on out")
+    check_no_window(settings)
     share = _share(team.part)
     if share is not None and settings.checkpoint is None:
         raise SettingError("--part needs --checkpoint, a folder for the files that inferl merge joins")
@@ -45,6 +47,12 @@ def evaluate_in_parts(options: dict[str, Any], settings: Settings, team: LogWork
     _answer(work, executor, settings, folder, reply)
 
 
+def check_no_window(settings: Settings) -> None:
+    """Refuse a window of data that are cut into parts."""
+    if settings.window is not None or settings.pane is not None:
+        raise SettingError("a window follows one stream from its beginning; leave --workers, --on and --part out")
+
+
 def rollout_in_parts(options: dict[str, Any], settings: Settings, team: Workers, reply: Reply) -> None:
     """Play the episodes of a rollout by several workers, and print the answer."""
     from inferl.cli.building import make_rollout
@@ -57,6 +65,7 @@ def rollout_in_parts(options: dict[str, Any], settings: Settings, team: Workers,
     check_reply(reply, 1)
     if settings.estimator in BASELINES:
         raise SettingError(f"--estimator {settings.estimator} is computed by one process; leave --workers and --on out")
+    check_no_window(settings)
     folder = None if settings.checkpoint is None else Folder.at(settings.checkpoint)
     executor = executor_of(team)
     stops = settings.until_width is not None or settings.until_lower is not None

@@ -1,14 +1,16 @@
-"""Intervals as a file in the text format of Prometheus."""
+"""The text format of Prometheus, and intervals as a file in it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferl.integrations.base import check_step, named
 from inferl.interval import Interval
 
-__all__ = ["PrometheusLogger"]
+__all__ = ["HELP", "Metric", "PrometheusLogger", "exposition"]
 
 HELP = {
     "estimate": "Estimate.",
@@ -19,6 +21,43 @@ HELP = {
     "failed_checks": "Checks that failed; the interval should not be trusted if there are any.",
     "step": "Step at which the interval was logged.",
 }
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of one name, and its samples: text after the name, labels, number."""
+
+    name: str
+    help: str
+    type: str = "gauge"
+    samples: list[tuple[str, Mapping[str, str], float]] = field(default_factory=list)
+
+    def add(self, number: float, suffix: str = "", /, **labels: str) -> None:
+        """Add a sample."""
+        self.samples.append((suffix, labels, number))
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    r"""Return the text of metrics; those without samples are left out.
+
+    >>> metric = Metric("inferl_estimate", "Estimate.")
+    >>> metric.add(0.25, target='the "start"')
+    >>> print(exposition([metric]), end="")
+    # HELP inferl_estimate Estimate.
+    # TYPE inferl_estimate gauge
+    inferl_estimate{target="the \"start\""} 0.25
+    """
+    return "".join(
+        f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
+        + "".join(_line(metric.name + suffix, labels, number) for suffix, labels, number in metric.samples)
+        for metric in metrics
+        if metric.samples
+    )
+
+
+def _line(name: str, labels: Mapping[str, str], number: float) -> str:
+    listed = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
+    return f"{name}{{{listed}}} {_number(float(number))}\n" if listed else f"{name} {_number(float(number))}\n"
 
 
 class PrometheusLogger:
@@ -50,17 +89,13 @@ class PrometheusLogger:
     def log(self, interval: Interval, step: int) -> None:
         """Replace the file."""
         step = check_step(step)
-        samples: dict[str, list[str]] = {gauge: [] for gauge in HELP}
+        metrics = {gauge: Metric(f"inferl_{gauge}", text) for gauge, text in HELP.items()}
         for name, one in named(self.name, interval):
-            labels = f'name="{_escaped(name)}",level="{one.level:g}",kind="{_escaped(one.kind)}"'
             numbers = {gauge: getattr(one, gauge) for gauge in ("estimate", "lower", "upper", "standard_error")}
             numbers |= {"transitions": one.n, "failed_checks": len(one.notes), "step": step}
             for gauge, number in numbers.items():
-                samples[gauge].append(f"inferl_{gauge}{{{labels}}} {_number(float(number))}\n")
-        text = "".join(
-            f"# HELP inferl_{gauge} {HELP[gauge]}\n# TYPE inferl_{gauge} gauge\n{''.join(lines)}"
-            for gauge, lines in samples.items()
-        )
+                metrics[gauge].add(number, name=name, level=f"{one.level:g}", kind=one.kind)
+        text = exposition(metrics.values())
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, self.path)

@@ -1,14 +1,15 @@
-"""Stable-Baselines3: a drop-in for its `EvalCallback`, with intervals.
+"""Stable-Baselines3: a drop-in for its `EvalCallback`, with intervals, and a callback that sends steps to a service.
 
 ::
 
-    from inferl.integrations.sb3 import EvalCallback
+    from inferl.integrations.sb3 import ClientCallback, EvalCallback
 """
 
 from __future__ import annotations
 
 import os
 from math import ceil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,11 @@ from inferl.errors import MissingExtraError, SettingError
 from inferl.evaluation import BestSoFar
 from inferl.evaluator import FEWEST, Evaluator
 from inferl.interval import Interval, brief
+from inferl.sources.sending import Rows, StepSender
+from inferl.sources.vector import Pairing
 
 try:
+    from gymnasium.vector import AutoresetMode
     from stable_baselines3.common import callbacks
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
@@ -31,7 +35,7 @@ try:
 except ImportError:
     raise MissingExtraError("stable-baselines3", "sb3") from None
 
-__all__ = ["EvalCallback"]
+__all__ = ["ClientCallback", "EvalCallback"]
 
 SIDE_BY_SIDE = 8  # environments that are made from an id
 
@@ -240,6 +244,79 @@ verbose, warn
     def _say(self, words: str) -> None:
         if self.verbose >= 1:
             print(words)
+
+
+class ClientCallback(callbacks.BaseCallback):
+    """Sends the steps of a training to a service, where an experiment evaluates the policy while it learns.
+
+    Rows are those of `inferl.sources.ClientWrapper`, environment i is stream i, and there are two more columns:
+    ``version``, the number of updates of the model so far, and ``action_logp``, if the algorithm knows the
+    log-probability of its actions. A policy that learns changes, so give the experiment a window, or evaluate each
+    version by itself. The training does not wait for the service.
+
+    Observations and rewards are those of the environment, also where the training normalises them with `VecNormalize`.
+    If the training is continued by another callback, environments are sent from their next episode on.
+
+    Parameters
+    ----------
+    client
+        An `inferl.service.client.Client`, which is not closed with the training.
+    features
+        Turns observations into the features that are sent, as for `inferl.sources.ClientWrapper`.
+    verbose
+        As in Stable-Baselines3.
+
+    Examples
+    --------
+    ::
+
+        with Client("http://127.0.0.1:8000", "training") as client:
+            PPO("MlpPolicy", "CartPole-v1").learn(100_000, ClientCallback(client))
+    """
+
+    def __init__(self, client: Rows, features: Any = None, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self._client, self._features = client, features
+        self._sender: StepSender | None = None
+        self._pairing: Pairing | None = None
+        self._latest: Any = None  # observations of the model after the latest step
+
+    def _on_training_start(self) -> None:
+        """Begin with the present observations, unless the training goes on where it was."""
+        if self._pairing is not None and self.model._last_obs is self._latest:
+            return
+        normalised = self.model.get_vec_normalize_env()
+        env = self.training_env if normalised is None else normalised
+        if self._sender is None:
+            self._sender = StepSender(self._client, self._features, env.observation_space)
+        about = SimpleNamespace(num_envs=env.num_envs, metadata={"autoreset_mode": AutoresetMode.SAME_STEP})
+        self._pairing = Pairing(about)  # type: ignore[arg-type]  # all that it asks of an environment
+        self._pairing.reset(self.model._last_obs if normalised is None else normalised.get_original_obs())
+        if self.model.num_timesteps:  # in the middle of episodes
+            self._pairing.ended = np.ones(env.num_envs, np.bool_)
+
+    def _on_step(self) -> bool:
+        """Send a step of each environment."""
+        assert self._pairing is not None and self._sender is not None
+        said = self.locals
+        observations, rewards, infos = said["new_obs"], said["rewards"], said["infos"]
+        final = [info.get("terminal_observation") for info in infos]
+        normalised = self.model.get_vec_normalize_env()
+        if normalised is not None:
+            observations, rewards = normalised.get_original_obs(), normalised.get_original_reward()
+            final = [one if one is None else normalised.unnormalize_obs(one) for one in final]
+        limited = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
+        actions = said["clipped_actions"] if "clipped_actions" in said else said["actions"]
+        ends = said["dones"] & ~limited, said["dones"] & limited
+        steps = self._pairing.step(actions, (observations, rewards, *ends, {"final_obs": final}))
+        if steps:
+            further: dict[str, list[Any]] = {"version": [int(getattr(self.model, "_n_updates", 0))] * len(steps)}
+            if "log_probs" in said:
+                log_probs = said["log_probs"].cpu().numpy().reshape(-1)
+                further["action_logp"] = [float(log_probs[step.stream]) for step in steps]
+            self._sender.send(steps, further)
+        self._latest = said["new_obs"]
+        return True
 
 
 def _filled(rows: list[Any]) -> NDArray[Any]:

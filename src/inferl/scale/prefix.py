@@ -30,6 +30,7 @@ class Prefix:
     n: int = 0  # transitions
     readings: tuple[Reading, ...] = ()
     _gathered: list[Run] = field(default_factory=list)
+    _waiting: int = 0  # transitions of those that were gathered
     _trees: list[tuple[int, Run]] = field(default_factory=list)  # sizes, decreasing, and merged runs
 
     def add(self, run: Run) -> None:
@@ -38,9 +39,10 @@ class Prefix:
             self.readings = run.readings
         self.number, self.n = self.number + 1, self.n + run.evaluator.n
         self._gathered.append(run)
-        if sum(one.evaluator.n for one in self._gathered) >= ENOUGH:
+        self._waiting += run.evaluator.n
+        if self._waiting >= ENOUGH:
             self._push(self._merged(self._gathered))
-            self._gathered = []
+            self._gathered, self._waiting = [], 0
         if self.n and self.n >= replace(run, readings=self.readings).due:
             self.readings = self.whole().readings
 

@@ -1,4 +1,4 @@
-"""Sources: where transitions come from. Each class here satisfies the protocol `Source`, except the two wrappers."""
+"""Sources: where transitions come from. Each class here satisfies the protocol `Source`, except the wrappers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "ClientWrapper",
     "EvaluatorWrapper",
     "MinariDataset",
     "Plan",
@@ -14,6 +15,7 @@ __all__ = [
     "Starts",
     "Table",
     "TensorRollouts",
+    "VectorClientWrapper",
     "VectorEvaluatorWrapper",
     "kafka",
     "minari",
@@ -25,8 +27,10 @@ __all__ = [
 
 # Where each public name lives: imported when it is first used, because some need a library that may be missing.
 _HOME = {
+    "ClientWrapper": "sending",
     "EvaluatorWrapper": "wrapper",
     "Rollout": "gym",
+    "VectorClientWrapper": "sending",
     "VectorEvaluatorWrapper": "wrapper",
     "MinariDataset": "datasets",
     "Plan": "logs.plan",
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from inferl.sources.gym import Rollout, rollout
     from inferl.sources.logs.plan import Plan
     from inferl.sources.logs.table import Table, table
+    from inferl.sources.sending import ClientWrapper, VectorClientWrapper
     from inferl.sources.starts import Starts
     from inferl.sources.streams import kafka, redis
     from inferl.sources.tensors import TensorRollouts, tensor

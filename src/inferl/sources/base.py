@@ -9,6 +9,7 @@ from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
 
 from inferl.data.invariants import demand
 from inferl.data.transitions import Transitions
+from inferl.errors import CheckpointCorruptError
 from inferl.storage.checkpoint import fits
 
 __all__ = ["Source", "as_plain", "from_plain"]
@@ -127,7 +128,8 @@ def from_plain(cls: Any, plain: Any) -> Any:
     for name, kind in kinds.items():
         value, inner = plain[name], _dataclass_of(kind)
         members[name] = from_plain(inner, value) if inner is not None and value is not None else value
-        demand(fits(members[name], kind), f"{cls.__name__}.{name} cannot be {type(value).__name__} {value!r:.60}")
+        if not fits(members[name], kind):  # the text of an array takes time
+            raise CheckpointCorruptError(f"{cls.__name__}.{name} cannot be {type(value).__name__} {value!r:.60}")
     built = cls(**members)
     if hasattr(built, "verify"):
         built.verify()

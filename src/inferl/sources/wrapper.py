@@ -1,4 +1,4 @@
-"""Wrappers that feed an evaluator while other code steps the environment."""
+"""Wrappers that listen while other code steps the environment, and those that feed an evaluator with what they hear."""
 
 from __future__ import annotations
 
@@ -26,7 +26,74 @@ try:
 except ImportError:
     raise MissingExtraError("gymnasium", "gym") from None
 
-__all__ = ["EvaluatorWrapper", "VectorEvaluatorWrapper"]
+__all__ = ["EvaluatorWrapper", "Listener", "VectorEvaluatorWrapper", "VectorListener"]
+
+
+class Listener(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Hears each step of an environment, which behaves as before; `stream` is the label of the steps."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], stream: int = 0) -> None:
+        super().__init__(env)
+        check_space(env.observation_space)
+        self._stream = stream
+        self._observation: Any = None  # None: no episode is under way
+        self._first = True
+
+    def heard(self, step: Step, info: dict[str, Any]) -> None:
+        """Take a step; `info` may be added to."""
+        raise NotImplementedError
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment; an episode under way is left without an end."""
+        observation, info = super().reset(seed=seed, options=options)
+        self._observation, self._first = copied(observation), True
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment, and hear the transition."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        before, self._observation = self._observation, copied(observation)
+        if before is None:  # a step after the end: gymnasium.wrappers.Autoreset has turned it into a reset
+            self._first = True
+            return observation, reward, terminated, truncated, info
+        last = bool(terminated or truncated)
+        after, first = self._observation, self._first
+        self._observation, self._first = None if last else after, False
+        self.heard(Step(before, action, float(reward), after, bool(terminated), last, first, 0, self._stream), info)
+        return observation, reward, terminated, truncated, info
+
+
+class VectorListener(VectorWrapper[Any, Any, Any, Any, Any]):
+    """`Listener` for a vector environment, under any autoreset mode; sub-environment i is stream ``stream + i``."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], stream: int = 0) -> None:
+        super().__init__(env)
+        check_space(env.single_observation_space)
+        self._stream = stream
+        self._pairing = Pairing(env)
+
+    def heard(self, steps: list[Step], result: tuple[Any, Any, Any, Any, dict[str, Any]]) -> None:
+        """Take steps, one at least, of those that made a result; its `infos` may be added to."""
+        raise NotImplementedError
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all sub-environments, or those in ``options["reset_mask"]``."""
+        # Copied before the call, because the environment removes the mask from its options.
+        mask = None if options is None or "reset_mask" not in options else np.array(options["reset_mask"])
+        inner: Any = self.env  # many accept a list of seeds, which the base class does not declare
+        observations, infos = inner.reset(seed=seed, options=options)
+        self._pairing.reset(observations, mask)
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step all sub-environments, and hear the transitions."""
+        result = self.env.step(actions)
+        steps = [step._replace(stream=self._stream + step.stream) for step in self._pairing.step(actions, result)]
+        if steps:
+            self.heard(steps, result)
+        return result
 
 
 @dataclass(eq=False)
@@ -87,7 +154,7 @@ class _Feed:
             raise SettingError(f"info[{self.key!r}] is used by another wrapper; choose another key")
 
 
-class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+class EvaluatorWrapper(Listener):
     """Feeds an evaluator with the steps of an environment, and puts the interval into ``info["inferl"]``.
 
     The environment behaves as before, except that `info` has one more entry, an `Interval`, where an episode ends. Each
@@ -149,12 +216,9 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         key: str = "inferl",
         time_limit: str | None = None,
     ) -> None:
-        super().__init__(env)
-        check_space(env.observation_space)
+        super().__init__(env, stream)
         self._feed = _Feed(evaluator, features, discount, target, every, level, key, time_limit)
-        self._ratio, self._stream = ratio, stream
-        self._observation: Any = None  # None: no episode is under way
-        self._first = True
+        self._ratio = ratio
 
     @property
     def evaluator(self) -> Evaluator:
@@ -165,30 +229,14 @@ class EvaluatorWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Return the present interval."""
         return self._feed.interval()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment; an episode under way is left without an end."""
-        observation, info = super().reset(seed=seed, options=options)
-        self._observation, self._first = copied(observation), True
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step the environment, and feed the transition."""
-        observation, reward, terminated, truncated, info = super().step(action)
-        before, self._observation = self._observation, copied(observation)
-        if before is None:  # a step after the end: gymnasium.wrappers.Autoreset has turned it into a reset
-            self._first = True
-            return observation, reward, terminated, truncated, info
-        last = bool(terminated or truncated)
-        after, first = self._observation, self._first
-        self._observation, self._first = None if last else after, False
+    def heard(self, step: Step, info: dict[str, Any]) -> None:
+        """Feed the transition, and put the interval into `info` if it is due."""
         self._feed.free(info)
-        step = Step(before, action, float(reward), after, bool(terminated), last, first, 0, self._stream)
-        if self._feed.observe(step, 1.0 if self._ratio is None else self._ratio(before, action)):
+        if self._feed.observe(step, 1.0 if self._ratio is None else self._ratio(step.observation, step.action)):
             info[self._feed.key] = self.interval()
-        return observation, reward, terminated, truncated, info
 
 
-class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorEvaluatorWrapper(VectorListener):
     """`EvaluatorWrapper` for a vector environment, under any autoreset mode.
 
     Sub-environment i is stream ``stream + i``. As usual in vector environments, ``infos["inferl"]`` is an array with
@@ -234,11 +282,9 @@ class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         key: str = "inferl",
         time_limit: str | None = None,
     ) -> None:
-        super().__init__(env)
-        check_space(env.single_observation_space)
+        super().__init__(env, stream)
         self._feed = _Feed(evaluator, features, discount, target, every, level, key, time_limit)
-        self._ratio, self._stream = ratio, stream
-        self._pairing = Pairing(env)
+        self._ratio = ratio
 
     @property
     def evaluator(self) -> Evaluator:
@@ -249,23 +295,8 @@ class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         """Return the present interval."""
         return self._feed.interval()
 
-    def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Reset all sub-environments, or those in ``options["reset_mask"]``."""
-        # Copied before the call, because the environment removes the mask from its options.
-        mask = None if options is None or "reset_mask" not in options else np.array(options["reset_mask"])
-        inner: Any = self.env  # many accept a list of seeds, which the base class does not declare
-        observations, infos = inner.reset(seed=seed, options=options)
-        self._pairing.reset(observations, mask)
-        return observations, infos
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all sub-environments, and feed the transitions."""
-        result = self.env.step(actions)
-        steps = [step._replace(stream=self._stream + step.stream) for step in self._pairing.step(actions, result)]
-        if not steps:
-            return result
+    def heard(self, steps: list[Step], result: tuple[Any, Any, Any, Any, dict[str, Any]]) -> None:
+        """Feed the transitions, and put the interval into the `infos` if it is due."""
         infos = result[4]
         self._feed.free(infos)
         if self._feed.take(steps, self._ratios(steps)):
@@ -277,7 +308,6 @@ class VectorEvaluatorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
             for i in np.flatnonzero(counts):
                 intervals[i] = interval
             infos[self._feed.key], infos[f"_{self._feed.key}"] = intervals, counts
-        return result
 
     def _ratios(self, steps: list[Step]) -> ArrayLike:
         if self._ratio is None:

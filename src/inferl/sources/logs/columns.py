@@ -64,6 +64,8 @@ class Columns:
     terminated: str | None = None
     truncated: str | None = None
     stream: str | None = None
+    time: str | None = None  # when the row was written, for windows
+    version: str | None = None  # of the policy
     behaviour_probability: str | None = None
     behaviour_log_probability: str | None = None
     target_probability: tuple[str, ...] = ()

@@ -50,12 +50,16 @@ class LogRows(Rows):
     ratios: Floats  # (T,) or (T, m)
     limited: Bools  # (T,) ended by a time limit that is part of the task
     clock: Floats  # (T, a) times whose ages are features; once admitted, the times when the episode began
+    time: Floats | None  # (T,) in seconds
+    version: Integers | None  # (T,) label of the version of the policy
     marks: Marks
 
     def verify(self) -> None:
         """Check the shapes of rows that come from a file."""
         sizes = shapes(
-            self, {"rewards": "T", "limited": "T", "clock": "T a", **{f"marks.{f.name}": "T" for f in fields(Marks)}}
+            self,
+            dict.fromkeys(("rewards", "limited", "time", "version", *(f"marks.{f.name}" for f in fields(Marks))), "T")
+            | {"clock": "T a"},
         )
         for name in ("features", "next_features", "ratios"):
             column = getattr(self, name)
@@ -68,7 +72,9 @@ class LogRows(Rows):
         """Return some of the rows, with these marks."""
         after = None if self.next_features is None else taken(self.next_features, rows)
         columns = taken(self.features, rows), after, self.rewards[rows], taken(self.ratios, rows), self.limited[rows]
-        return LogRows(*columns, self.clock[rows], marks)
+        time = None if self.time is None else self.time[rows]
+        version = None if self.version is None else self.version[rows]
+        return LogRows(*columns, self.clock[rows], time, version, marks)
 
 
 # From a batch, its columns, the faults found and the features: ratios (T,) or (T, m).
@@ -114,6 +120,10 @@ class Decoder:
         rewards = finite(columns.reward, column_of(batch, columns.reward), faults)
         order, counted = self._order(batch, faults)
         ratios = self.ratios(batch, columns, faults, seen)
+        time = None if columns.time is None else _seconds(batch, columns.time, faults)
+        version = None
+        if columns.version is not None:
+            version = _labels(batch, columns.version, faults, skip=True)[0] & (2**63 - 1)
         bad = faults.bad
         if bad.any():  # harmless values, so that the arithmetic below works
             features, rewards, ratios = _without(features, bad, 0), _without(rewards, bad, 0), _without(ratios, bad, 1)
@@ -135,7 +145,7 @@ class Decoder:
             stream=unknown,
         )
         clock = np.zeros((n, 0)) if clock is None else clock
-        rows = LogRows(features, after, rewards, ratios, limited, clock, marks)
+        rows = LogRows(features, after, rewards, ratios, limited, clock, time, version, marks)
         return rows, faults
 
     def _order(self, batch: Any, faults: Faults) -> tuple[Floats, Bools]:
@@ -151,6 +161,16 @@ class Decoder:
         order = finite(column, values, faults)
         counted = never if self.gaps or self.clock else order == np.floor(order)
         return np.where(np.isfinite(order), order, np.nan), counted
+
+
+def _seconds(batch: Any, column: str, faults: Faults) -> Floats:
+    """Read when rows were written: times, or numbers that count seconds."""
+    values = column_of(batch, column)
+    clock = times(values)
+    if clock is None:
+        return finite(column, values, faults)
+    faults.note(np.isnan(clock), column, values, "is no time")
+    return np.where(np.isnan(clock), 0.0, clock / 1e6)
 
 
 def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:

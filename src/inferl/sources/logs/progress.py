@@ -11,6 +11,7 @@ import numpy as np
 
 from inferl.data.invariants import COUNT, bounds, demand
 from inferl.data.transitions import Transitions
+from inferl.diagnostics import Check
 from inferl.errors import CheckpointMismatchError, DataError, SettingError
 from inferl.sources.base import as_plain
 from inferl.sources.logs.decoding import LogRows
@@ -117,6 +118,19 @@ class Progress:
                 f"{log}: the position to resume from {other}, or evaluate the log from the beginning"
             )
 
+    def checks(self, unattended: bool) -> tuple[Check, ...]:
+        """Return the checks of rows that were lost; `unattended`: nobody was asked whether bad rows may be skipped."""
+        fit = () if self.propensities is None else (self.propensities.check(),)
+        labels = self.endings.check_labels() if self.pairing.mixed else ()
+        ends = self.endings.checks(self.pairing.dropped, self.kept, self.starts.number, self.pairing.lost)
+        return labels + ends + fit + ((self._check_bad_rows(),) if unattended else ())
+
+    def _check_bad_rows(self) -> Check:
+        if self.skipped == 0:
+            return Check("bad rows", "passed", f"none of {self.rows:,}", 0.0)
+        message = f"{self.skipped:,} of {self.rows:,} rows were left out, the first: {self.faults[0]}"
+        return Check("bad rows", "failed", message, float(self.skipped), "repair what sends them")
+
     def check_skipped(self, allowed: int, log: str) -> None:
         """Refuse a log of which the parts together have too many bad rows, although none of them has."""
         if self.skipped > allowed:
@@ -150,6 +164,8 @@ class Progress:
             episode=rows.marks.segment,
             stream=rows.marks.stream,
             truncated=paired.last & (rows.limited | ~rows.marks.terminated),
+            time=rows.time,
+            version=rows.version,
         )
 
     def check_dimension(self, dimension: int, log: str) -> None:
@@ -203,7 +219,7 @@ class Progress:
 
 def _form(rows: LogRows) -> list[Any]:
     """Return type and width of the columns that differ between logs."""
-    columns = (rows.features, rows.next_features, rows.ratios, rows.clock)
+    columns = (rows.features, rows.next_features, rows.ratios, rows.clock, rows.time, rows.version)
     return [None if column is None else (column.dtype, column.shape[1:]) for column in columns]
 
 

@@ -32,7 +32,7 @@ from inferl.sources.logs.features.ages import aged
 from inferl.sources.logs.features.encoding import Encoder, Encoding, encoded_state
 from inferl.sources.logs.features.states import check_next, check_state, encoding_of, learn_source
 from inferl.sources.logs.inputs.digests import Digest
-from inferl.sources.logs.inputs.messages import MessageLog, Stream, by_partition
+from inferl.sources.logs.inputs.messages import OpenStream, Stream, by_partition
 from inferl.sources.logs.inputs.opening import is_live, log_name, open_at, open_log, reopenable, rereadable
 from inferl.sources.logs.inputs.parts import Log
 from inferl.sources.logs.inputs.pieces import Piece
@@ -97,8 +97,8 @@ class Table:
         if not progress.complete:
             self._learn(progress)
         with open_at(self.source, progress.place, progress.rows) as log:
-            encoding = self._encoding(log.columns)
-            columns, targets = self._read_as(log.name, log.columns)
+            encoding = self.encoding(log.columns)
+            columns, targets = self.read_as(log.name, log.columns)
             formula = behaviour_formula(self.fit_behaviour, log.columns)
             progress.compute_with(targets, formula, log.name)
             pairing = progress.pairing
@@ -139,13 +139,13 @@ class Table:
     def _learn(self, progress: Progress) -> None:
         """Make the passes over the log that come before the first row, if they were not made before."""
         if progress.learned is None and self.rereadable:
-            progress.learned = learn_source(self.source, self._encoding, self._resolved, self.batch)
+            progress.learned = learn_source(self.source, self.encoding, self._resolved, self.batch)
         if self.fit_behaviour is not None and progress.rows == 0 and progress.propensities is None:
             progress.propensities = fit_source(self.source, self.fit_behaviour, self._resolved, self.batch)
 
     def _decoded(
         self,
-        log: Log | MessageLog,
+        log: Log | OpenStream,
         encoding: Encoding,
         ratios: RatioReader,
         columns: Columns,
@@ -155,7 +155,7 @@ class Table:
         """Read on and decode; where it turns out that episodes are mixed, a piece is cut in two."""
         pairing = progress.pairing
         encoder: Encoder | None = None
-        by_message = isinstance(log, MessageLog)
+        by_message = isinstance(self.source, Stream)
 
         def decoded(piece: Piece) -> tuple[Piece, Any, LogRows, Faults]:
             file, row = log.where(progress.rows + 1)
@@ -163,10 +163,8 @@ class Table:
                 batch, broken = piece.parsed()
             try:
                 nonlocal encoder
-                if encoder is None:
-                    first = (
-                        piece[:1].parsed()[0] if is_live(self.source) else batch
-                    )  # when rows arrive is left to chance
+                if encoder is None:  # how many rows of a stream arrive first is left to chance
+                    first = piece[:1].parsed()[0] if is_live(self.source) else batch
                     encoder = self._encoder(encoding, columns, first, progress)
                     if progress.learned is not None and progress.learned.states.size:
                         ratios.check_states(encoder.names)
@@ -201,9 +199,9 @@ class Table:
 
     def _same_columns(self, columns: Columns) -> Callable[[str, list[str]], None]:
         """Return a function that refuses a file which would be read otherwise than the files before it."""
-        return lambda part, available: columns.refuse_other(part, self._read_as(part, available)[0])
+        return lambda part, available: columns.refuse_other(part, self.read_as(part, available)[0])
 
-    def _read_as(self, log: str, available: list[str]) -> tuple[Columns, Any]:
+    def read_as(self, log: str, available: list[str]) -> tuple[Columns, Any]:
         """Return what each column is for, and the target policies."""
         return bound(self.policies, self._resolved(log, available), available, log)
 
@@ -221,11 +219,12 @@ class Table:
         self._fitted[:] = [encoder]
         return encoder
 
-    def _encoding(self, available: list[str]) -> Encoding:
+    def encoding(self, available: list[str]) -> Encoding:
+        """Return how the features are made of the columns of the log."""
         return encoding_of(self.features, self.state, self.n_states, available)
 
     def _resolved(self, log: str, available: list[str]) -> Columns:
-        encoding = self._encoding(available)
+        encoding = self.encoding(available)
         formula = behaviour_formula(self.fit_behaviour, available)
         fitted = formula.variables if formula else None
         wanted = {**self.wanted, "features": encoding.variables, "fit_behaviour": fitted}
@@ -346,21 +345,16 @@ class Table:
 
     def checks(self) -> tuple[Check, ...]:
         """Return the checks of rows that were dropped at the ends of episodes, and of a fitted behaviour policy."""
-        if not self._now:
-            return ()
-        now = self._progress
-        fit = () if now.propensities is None else (now.propensities.check(),)
-        labels = now.endings.check_labels() if now.pairing.mixed else ()
-        return labels + now.endings.checks(now.pairing.dropped, now.kept, now.starts.number, now.pairing.lost) + fit
+        return self._progress.checks(getattr(self.source, "unattended", False)) if self._now else ()
 
     def plan(self) -> Plan:
         """Return what would be read: files, rows, columns, episodes across files. Only a little of the log is read."""
-        read_as = lambda *part: self._read_as(*part)[0]  # noqa: E731
+        read_as = lambda *part: self.read_as(*part)[0]  # noqa: E731
         return make_plan(self.source, self.wanted, read_as, self._same_columns, self.sessions)
 
     def cut(self, rows: int) -> tuple[Cut, list[Table]]:
         """Cut the log into parts of about so many rows, and return them as tables of the episodes that begin there."""
-        cut = cut_log(self.source, rows, lambda *part: self._read_as(*part)[0], self._same_columns, self.sessions)
+        cut = cut_log(self.source, rows, lambda *part: self.read_as(*part)[0], self._same_columns, self.sessions)
         begin = self._fresh()
         self._learn(begin)
         if begin.propensities is not None and begin.propensities.by_row and len(cut.parts) > 1:
@@ -371,7 +365,7 @@ class Table:
 
     def regrouped(self, folder: str | os.PathLike[str]) -> Table:
         """Return the log with the rows of each episode together, in files in a new folder."""
-        regroup_log(self.source, Path(folder), lambda *part: self._read_as(*part)[0], self.batch)
+        regroup_log(self.source, Path(folder), lambda *part: self.read_as(*part)[0], self.batch)
         return replace(self, source=os.fspath(folder), _now=[], _fitted=[], _opened=[])
 
     def joined(self, positions: Sequence[Any]) -> Table:
@@ -449,6 +443,8 @@ def table(
     terminated: Column = ...,
     truncated: Column = ...,
     stream: str | None = None,
+    time: str | None = None,
+    version: str | None = None,
     n_states: int | None = None,
     discount: float = 0.99,
     behaviour_probability: Column = ...,
@@ -499,6 +495,10 @@ def table(
         Flags of the row that ends an episode. The value after a termination is 0; a truncation cuts the episode off.
     stream
         Label of parallel sequences, such as the environments of a vector environment.
+    time
+        When each row was written: a time, or a number of seconds. A `Window` whose panes are hours goes by it.
+    version
+        Label of the version of the policy. With more than one, there must be a `Window`, which begins anew with each.
     state, n_states
         Instead of features: one or several columns, of any type, whose values are the states of a table. If the states
         are the numbers 0, 1, ... of one column, say how many there are: then the log need not be read twice.
@@ -586,6 +586,8 @@ def table(
         "terminated": terminated,
         "truncated": truncated,
         "stream": stream,
+        "time": time,
+        "version": version,
         "behaviour_probability": behaviour_probability,
         "behaviour_log_probability": behaviour_log_probability,
         "target_probability": target_probability,

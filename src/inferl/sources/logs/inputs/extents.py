@@ -62,9 +62,8 @@ class _Rows:
             group, row = group + 1, row + size
         if self.end is not None:  # of the last file of a part, often a few rows
             batch = max(min(batch, self.end - row), 1)
-        for piece in self.part.pieces(columns, batch, group):
-            if self.end is not None and row >= self.end:
-                return
+        pieces = self.part.pieces(columns, batch, group)
+        while (self.end is None or row < self.end) and (piece := next(pieces, None)) is not None:
             stop = len(piece) if self.end is None else min(len(piece), self.end - row)
             wanted = piece[max(self.begin - row, 0) : stop]
             row += len(piece)

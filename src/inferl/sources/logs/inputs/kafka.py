@@ -17,7 +17,7 @@ from typing import Any
 
 from inferl.data.invariants import demand
 from inferl.errors import CheckpointMismatchError, DataError, MissingExtraError, SettingError
-from inferl.sources.logs.inputs.messages import Message, Patience, Place
+from inferl.sources.logs.inputs.messages import Message, MessageLog, Patience, Place
 
 __all__ = ["KafkaTopic"]
 
@@ -42,6 +42,10 @@ class KafkaTopic:
     def name(self) -> str:
         """As a URI."""
         return f"kafka://{self.servers}/{self.topic}"
+
+    def open(self, place: Place | None, rows: int) -> MessageLog:
+        """Return it as an open log."""
+        return MessageLog(self, place, rows)
 
     @contextmanager
     def connect(self, place: Place | None) -> Iterator[_Consumer]:

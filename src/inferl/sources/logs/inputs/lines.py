@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from inferl.sources.logs.inputs.digests import Digest
 
-__all__ = ["CSVPart", "JSONPart", "LinePiece"]
+__all__ = ["CSVPart", "JSONPart", "LinePiece", "as_object"]
 
 READ = 1 << 20  # bytes at a time
 LONGEST = 1 << 26  # bytes of a line; a file with longer ones is not text
@@ -247,7 +247,7 @@ class JSONPart(_LinePart):
         first = next(iter(self.lines.take(1)), b"")
         self.lines.taken -= 1  # it is a row
         try:
-            self.columns = list(_object(first))
+            self.columns = list(as_object(first))
         except (ValueError, RecursionError) as error:
             raise SettingError(f"{name}: the first line is no JSON object ({error})") from None
 
@@ -267,14 +267,15 @@ class JSONPart(_LinePart):
             except (pa.ArrowException, UnicodeDecodeError):  # the latter of names
                 table = None
         if table is None or len(table) != len(block):
-            return self._one_by_one(block, columns, _object)
+            return self._one_by_one(block, columns, as_object)
         missing = pa.nulls(len(table))
-        names = table.column_names
-        times = {name for name in columns if name in names and pa.types.is_temporal(table.schema.field(name).type)}
+        place = {name: i for i, name in enumerate(table.column_names)}  # there may be thousands
+        types = table.schema.types
+        times = {name for name in columns if name in place and pa.types.is_temporal(types[place[name]])}
         if times:
             self.texts |= times
             return self.parsed(block, columns)
-        return pa.table({column: table[column] if column in names else missing for column in columns}), {}
+        return pa.table({name: table.column(place[name]) if name in place else missing for name in columns}), {}
 
 
 def _harmless(line: bytes) -> bool:
@@ -282,10 +283,13 @@ def _harmless(line: bytes) -> bool:
     return line.lstrip()[:1] == b"{" and line.count(b"[") + line.count(b"{") <= NESTED
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def as_object(line: bytes) -> dict[str, Any]:
+    """Read a line of JSON; raise `ValueError` or `RecursionError` if it is no object."""
     value = json.loads(line.decode("utf-8-sig"))
     if not isinstance(value, dict):
         raise ValueError("a line holds an object, {...}")
+    if b"\\u" in line:
+        json.dumps(value, ensure_ascii=False).encode()  # half a pair of surrogates is no text
     return value
 
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from inferl.sources.logs.inputs.digests import Digest
 
-__all__ = ["PARTITION", "Message", "MessageLog", "Messages", "Patience", "Place", "Stream", "by_partition"]
+__all__ = [
+    *("PARTITION", "Message", "MessageLog", "MessageStream", "Messages", "OpenStream", "Patience", "Place", "Stream"),
+    "by_partition",
+]
 
 PARTITION = "_partition"  # the column that says in which part of the stream a row was
 FIRST = 1000  # rows among which one must be a JSON object
@@ -74,7 +77,50 @@ class Messages(Protocol):
 
 @runtime_checkable
 class Stream(Protocol):
-    """Messages in one part or several, such as the partitions of a topic, that a server keeps."""
+    """Messages in one part or several, such as the partitions of a topic, that a server or a journal keeps."""
+
+    @property
+    def name(self) -> str:
+        """As a URI."""
+        ...
+
+    @property
+    def follow(self) -> bool:
+        """Whether to wait for more messages, and never end."""
+        ...
+
+    def open(self, place: Place | None, rows: int) -> OpenStream:
+        """Return it as an open log, from a place on; `rows` have been read before."""
+        ...
+
+
+class OpenStream(Protocol):
+    """A stream as an open log, for a ``with`` statement."""
+
+    name: str
+    columns: list[str]
+
+    def __enter__(self) -> OpenStream: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def pieces(
+        self, names: list[str], batch: int, check: Callable[[str, list[str]], None] | None = None
+    ) -> Iterator[Piece]:
+        """Yield rows as they arrive, at most `batch` at a time."""
+        ...
+
+    def place(self, piece: Any) -> Place:
+        """Return the place after a piece; pieces come in order."""
+        ...
+
+    def where(self, row: int) -> tuple[str, int]:
+        """Return the message in which a row is, if it was handed out last, and the row."""
+        ...
+
+
+class MessageStream(Protocol):
+    """A stream whose messages are rows of JSON."""
 
     @property
     def name(self) -> str:
@@ -137,7 +183,7 @@ def by_partition(columns: Columns, sessions: bool) -> Columns:
 class MessageLog:
     """A stream as an open log, from a place on; `rows` have been read before. Use it in a ``with`` statement."""
 
-    def __init__(self, stream: Stream, place: Place | None, rows: int) -> None:
+    def __init__(self, stream: MessageStream, place: Place | None, rows: int) -> None:
         self.name, self.columns = stream.name, list[str]()
         self._stream, self._place, self._rows = stream, place, rows
         self._open = ExitStack()

@@ -26,7 +26,7 @@ from inferl.sources.logs.inputs.files import File, find_files, is_uri
 from inferl.sources.logs.inputs.frames import is_frame, is_relation, open_frame
 from inferl.sources.logs.inputs.growing import GrowingFile
 from inferl.sources.logs.inputs.handles import is_seekable, open_handle
-from inferl.sources.logs.inputs.messages import MessageLog, Place, Stream
+from inferl.sources.logs.inputs.messages import OpenStream, Place, Stream
 from inferl.sources.logs.inputs.parts import Log, Openable
 from inferl.sources.logs.inputs.readers import Part
 from inferl.sources.logs.inputs.streams import is_stream
@@ -34,14 +34,14 @@ from inferl.sources.logs.inputs.streams import is_stream
 __all__ = ["exists", "files_of", "is_live", "log_name", "open_at", "open_log", "reopenable", "rereadable"]
 
 
-def open_at(source: Any, place: Place | None, rows: int) -> Log | MessageLog:
+def open_at(source: Any, place: Place | None, rows: int) -> Log | OpenStream:
     """Open whatever may be a log, for a ``with`` statement; a stream at a place, after so many rows."""
     if isinstance(source, Stream) != (place is not None) and rows:
         raise CheckpointMismatchError(
             f"{log_name(source)}: the position to resume from is that of a log of another kind; evaluate this one from "
             "the beginning"
         )
-    return MessageLog(source, place, rows) if isinstance(source, Stream) else open_log(source)
+    return source.open(place, rows) if isinstance(source, Stream) else open_log(source)
 
 
 def open_log(source: Any) -> Log:

@@ -14,7 +14,7 @@ from typing import Any
 
 from inferl.data.invariants import demand
 from inferl.errors import CheckpointMismatchError, DataError, InputError, MissingExtraError, SettingError
-from inferl.sources.logs.inputs.messages import Message, Patience, Place
+from inferl.sources.logs.inputs.messages import Message, MessageLog, Patience, Place
 
 __all__ = ["RedisStream"]
 
@@ -38,6 +38,10 @@ class RedisStream:
     def name(self) -> str:
         """As a URI."""
         return f"{self.server}/{self.key}"
+
+    def open(self, place: Place | None, rows: int) -> MessageLog:
+        """Return it as an open log."""
+        return MessageLog(self, place, rows)
 
     @contextmanager
     def connect(self, place: Place | None) -> Iterator[_Entries]:

@@ -10,13 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 
 from inferl.errors import SettingError
 from inferl.sources.logs.inputs.growing import GrowingFile
+from inferl.sources.logs.inputs.journal import JournalStream, folder_of
 from inferl.sources.logs.inputs.kafka import KafkaTopic
 from inferl.sources.logs.inputs.messages import Stream
 from inferl.sources.logs.inputs.redis import RedisStream
 
 __all__ = ["followed", "is_stream", "read_settings", "stream_of"]
 
-SCHEMES = ("kafka", "redis", "rediss")
+SCHEMES = ("kafka", "redis", "rediss", "journal")
 
 
 def is_stream(source: Any) -> bool:
@@ -36,6 +37,10 @@ def stream_of(uri: str, settings: Mapping[str, Any] | None = None) -> Stream:
     >>> stream_of("kafka://one:9092,two:9092/steps?partitions=0,3")
     KafkaTopic(servers='one:9092,two:9092', topic='steps', partitions=(0, 3), follow=False)
     """
+    if uri.startswith("journal://"):
+        if settings:
+            raise SettingError(f"{uri}: a journal is a folder, and has no settings of a client")
+        return JournalStream(folder_of(uri))
     parts = urlsplit(uri)
     if "@" in parts.netloc:
         raise SettingError(f"{parts.scheme}://: name and password do not belong in a URI, which is stored and printed")

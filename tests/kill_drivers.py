@@ -1,4 +1,4 @@
-"""Drivers that are killed at random moments, and started again: `python tests/fuzz_drivers.py --kills 50`.
+"""Drivers that are killed at random moments, and started again: `python tests/kill_drivers.py --kills 50`.
 
 `inferl evaluate --workers 2 --checkpoint FOLDER` is killed by SIGKILL and started again, until one comes to its end.
 What that one writes must be what a driver writes that is left alone, bit for bit, and no part that is finished may be
@@ -8,6 +8,7 @@ computed again.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -21,29 +22,29 @@ from scale.test_plans import digest
 
 from inferl.runs import Run
 
-ROWS, FILES = 400_000, 20
+ROWS, FILES = 400_000, 20  # a part for each file
 RUN = """
 import sys
 from inferl.cli import main
 from inferl.scale import plans
-plans.ROWS = 20_000
+plans.ROWS = {rows}
 if __name__ == "__main__":
     main()
 """
 
 
-def command(folder: Path) -> list[str]:
-    """Return the command that evaluates the log of a folder."""
+def command(folder: Path, rows: int) -> list[str]:
+    """Return the command that evaluates the log of a folder, in parts of so many rows."""
     roles = [text for name, value in ROLES.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     script = folder / "inferl_in_small_parts.py"
-    script.write_text(RUN)
+    script.write_text(RUN.format(rows=rows))
     return [sys.executable, str(script), "evaluate", str(folder / "log"), *roles, "--workers", "2", "--quiet"]
 
 
-def campaign(kills: int, seed: int, folder: Path) -> Iterator[tuple[int, bool]]:
+def campaign(kills: int, seed: int, folder: Path, rows: int = ROWS) -> Iterator[tuple[int, bool]]:
     """Kill drivers; yield the number of parts that were finished after each, and whether one ended by itself."""
-    write(folder / "log", frame(ROWS), files=FILES, row_group_size=20_000)
-    run = command(folder)
+    write(folder / "log", frame(rows), files=FILES, row_group_size=rows // FILES)
+    run = command(folder, rows // FILES)
     begin = time.monotonic()
     subprocess.run([*run, "--checkpoint", str(folder / "alone")], check=True, capture_output=True)
     whole, rng = time.monotonic() - begin, random.Random(seed)
@@ -55,12 +56,15 @@ def campaign(kills: int, seed: int, folder: Path) -> Iterator[tuple[int, bool]]:
         before: dict[str, int] = {}
         while not ended:
             driver = subprocess.Popen([*run, "--checkpoint", str(checkpoint)], stdout=subprocess.DEVNULL)
-            try:
-                ended = driver.wait(rng.uniform(0.4, 1.0) * whole if kills > 0 else None) == 0
-            except subprocess.TimeoutExpired:
+            if kills > 0 and len(before) < FILES:  # one that finds all parts finished is left alone
+                # By what is finished, not by the clock: machines are fast and slow, and processes start slowly.
+                parts = rng.randint(len(before), FILES)
+                while driver.poll() is None and len(list(checkpoint.glob("part-*"))) < parts:
+                    time.sleep(0.001)
+                time.sleep(rng.uniform(0, whole / FILES))
                 driver.kill()
-                driver.wait()
-                kills -= 1
+            ended = driver.wait() == 0
+            kills -= not ended
             now = {file.name: file.stat().st_mtime_ns for file in checkpoint.glob("part-*")}
             again = [name for name in before if now.get(name) != before[name]]
             if again:
@@ -81,8 +85,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         seen = list(campaign(options.kills, options.seed, Path(folder)))
     finished = sorted(n for n, end in seen if not end)
-    print(f"{len(finished)} drivers killed, with {finished} of {FILES} parts finished")
-    print(f"{len(seen) - len(finished)} evaluations came to their end, each with the bits of one that was left alone")
+    ended = len(seen) - len(finished)
+    print(
+        json.dumps(
+            {"kills": len(finished), "parts finished at a kill": finished, "evaluations with the same bits": ended}
+        )
+    )
 
 
 if __name__ == "__main__":

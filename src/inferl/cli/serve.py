@@ -1,0 +1,149 @@
+"""``inferl serve``: experiments that are evaluated while their transitions arrive over HTTP."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inferl.cli.options import MOMENTARY, Settings
+from inferl.errors import SettingError
+
+if TYPE_CHECKING:
+    from inferl.service.settings import Question
+
+__all__ = ["serve"]
+
+# Options of ``inferl evaluate`` that say where rows come from, or when to stop.
+OTHERS = (
+    *("file", "follow", "client_settings", "n_rows", "fit_behaviour", "until_width", "until_lower"),
+    *(name for name in MOMENTARY if name not in ("target", "level", "kind")),
+)
+
+
+def serve(
+    settings_file: Annotated[Path, typer.Argument(metavar="SETTINGS", help="A TOML file.")],
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on, whatever the settings say; 0.0.0.0: all addresses.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="The same for the port; 0: any free one.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Read the settings, say what they mean, and stop.")] = False,
+    new_token: Annotated[
+        str | None,
+        typer.Option(
+            help="Make a token, print it once, add its hash to the file of tokens, and stop.", metavar="read|write"
+        ),
+    ] = None,
+) -> None:
+    r"""Evaluate policies while they run: take transitions over HTTP, and answer with intervals.
+
+    The settings name experiments; each has the options of inferl evaluate:
+
+        \[experiments.checkout]
+        state = "page"
+        n-states = 12
+        discount = 0.95
+
+    Transitions are sent to /v1/experiments/checkout/transitions, by
+    inferl.service.client or by any other program. What was answered counts
+    exactly once, also after a kill; stop with Ctrl-C or SIGTERM.
+
+    [bold]inferl serve service.toml --check[/bold]
+
+    [bold]inferl serve service.toml[/bold]
+
+    [bold]inferl evaluate journal://live/checkout/journal --state page --n-states 12 --discount 0.95[/bold]
+    """
+    from inferl.service.settings import Settings as ServiceSettings
+
+    settings = ServiceSettings.read(settings_file, question)
+    settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
+    if new_token is not None:
+        return _add_token(settings.tokens, new_token)
+    from inferl.service import app
+
+    if check:
+        app.check(settings)
+        typer.echo(f"folder: {settings.folder}\nlistens on: {settings.host}:{settings.port}")
+        for name, one in settings.experiments.items():
+            typer.echo(f"{name}: {', '.join(f'{key} = {_said(value)}' for key, value in one.about.items())}")
+        return
+    app.serve(settings, lambda address: typer.echo(f"inferl: listening on {address}; stop with Ctrl-C"))
+
+
+def question(name: str, said: dict[str, Any]) -> Question:
+    """Return what an experiment asks, from its table in the settings."""
+    try:
+        return _question(said)
+    except SettingError as error:
+        told = re.sub(r"--(?=[a-z])", "", str(error))  # options are called in a file what they are called in the shell
+        raise SettingError(f"experiment {name}: {told}") from None
+
+
+def _question(said: dict[str, Any]) -> Question:
+    from inferl.cli.building import make_evaluator, make_table, stored, with_paths
+    from inferl.cli.config import given
+    from inferl.cli.following import BASELINES, asked, check_aim
+    from inferl.cli.pace import Pace
+    from inferl.data.invariants import COUNT
+    from inferl.interval import check_level
+    from inferl.methods.registry import method_named
+    from inferl.service.settings import Question
+
+    said = dict(said)
+    thresholds = said.pop("thresholds", [])
+    if not isinstance(thresholds, list) or not all(type(one) in (int, float) for one in thresholds):
+        raise SettingError(f"thresholds is {thresholds!r:.60}; it must be a list of numbers")
+    params = given("evaluate", said, "an experiment", OTHERS, "journal://")
+    settings = Settings(**{f.name: params[f.name] for f in fields(Settings)})
+    options = stored({key: value for key, value in params.items() if key not in OTHERS}, MOMENTARY)
+    if params["policy"] is not None:
+        options["policy"] = with_paths(params["policy"])
+    if settings.estimator in BASELINES:
+        raise SettingError(f"estimator {settings.estimator} is computed in one go; leave it out")
+    check_level(settings.level)
+    aim, _ = check_aim(settings)
+    every = Pace.parsed(settings.every)
+    if not every.seconds:
+        raise SettingError(f"every is {settings.every!r}; give a time, such as 10s")
+    skip_bad = params["skip_bad"] if "skip-bad" in said else COUNT[1]
+    method = method_named(settings.method)
+
+    def source(stream: Any) -> Any:
+        return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=skip_bad)
+
+    def check_dimension(dimension: int) -> None:
+        if "n_states" not in options:
+            method.admit_vectors(dimension)
+
+    def run(table: Any, n_policies: int) -> Any:
+        file = f"journal://{table.source.folder}"
+        return asked("evaluate", options | {"file": (file,), "follow": True}, settings, table, n_policies)
+
+    source("journal of the check")
+    of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
+    make_evaluator(options, options.get("n_states", 1), by_starts=of_start)
+    about = {key: value for key, value in options.items() if key not in ("every", "skip_bad")}
+    about |= {"target": settings.target, "level": settings.level, "kind": settings.kind}
+    about = {key: value for key, value in about.items() if value is not None}
+    one_version = settings.window is None
+    return Question(about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)))
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _add_token(path: Path | None, scope: str) -> None:
+    from inferl.service.tokens import new_token
+
+    if path is None:
+        raise SettingError('the settings name no file of tokens; add: tokens = "tokens.txt"')
+    token, line = new_token(scope)
+    with path.open("a", encoding="utf-8") as file:
+        path.chmod(0o600)
+        file.write(line + "\n")
+    typer.echo(token)
