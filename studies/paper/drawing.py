@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from studies.paper import figures, pong_figures, sepsis_figures
+from studies.paper import figures, pong_figures, sepsis_figures, theory_figures
 from studies.paper.machinery import Result
 from studies.paper.summaries import select
 
@@ -21,7 +21,7 @@ def draw(content: dict[str, Any], folder: Path) -> None:
         "sepsis": sepsis_figures.draw,
         "pong": pong_figures.draw,
     }
-    families[content["experiment"]](content, folder)
+    families.get(content["experiment"], theory_figures.draw)(content, folder)
 
 
 def _curves(cells: Sequence[Result], names: dict[str, str], kind: str | None = None) -> dict[str, list[Result]]:
@@ -44,7 +44,7 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
     }
 
     figure, (left, right) = figures.panels(2)
-    curves = _curves(content["coverage"], corrected | {"offline bootstrap": "offline"})
+    curves = _curves(content["coverage"], corrected | {"offline bootstrap": "bootstrap offline"})
     figures.coverage(left, curves, "episodes")
     figures.widths(right, curves, "episodes")
     figures.write(figure, _rows(curves), folder, "frozenlake-coverage")
@@ -55,8 +55,8 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
         for name in ("bootstrap", "law alone")
     }
     for panel, (name, curves) in zip(axes, kinds.items(), strict=True):
-        figures.coverage(panel, curves, "episodes")
-        panel.set_title({"bootstrap": "corrected bootstrap", "law alone": "law alone unrepaired"}[name], fontsize=8)
+        figures.coverage(panel, curves, "episodes", of=name)
+        figures.title(panel, {"bootstrap": "corrected bootstrap", "law alone": "law alone unrepaired"}[name])
     figures.write(figure, _rows(*kinds.values()), folder, "frozenlake-kinds")
 
     settings = content["settings"]
@@ -89,8 +89,8 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
 
     figure, (left, right) = figures.panels(2)
     names = {
-        "bootstrap, a multiplier a step": "by step",
-        "bootstrap, a multiplier an episode": "by episode",
+        "bootstrap, a multiplier a step": "bootstrap by step",
+        "bootstrap, a multiplier an episode": "bootstrap by episode",
         "least squares": "least squares",
     }
     curves = _curves(content["random_features"], names)
@@ -98,16 +98,13 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
     figures.widths(right, curves, "episodes")
     figures.write(figure, _rows(curves), folder, "frozenlake-features")
 
-    cost = content["cost"]
-    _memory({"online": cost["memory"], "offline": cost["memory"]}, folder, "frozenlake-memory")
-
 
 def _example(content: dict[str, Any], folder: Path) -> None:
     figure, (axes,) = figures.panels(1)
     names = {
-        "bootstrap": "online bootstrap",
+        "bootstrap": "bootstrap online",
         "least squares": "least squares",
-        "offline bootstrap": "offline bootstrap",
+        "offline bootstrap": "bootstrap offline",
     }
     figures.bands(axes, content["example"], names, "episodes")
     columns = ("episodes", "estimate", "lower", "upper")
@@ -122,7 +119,7 @@ def _example(content: dict[str, Any], folder: Path) -> None:
 def _random_mdp(content: dict[str, Any], folder: Path) -> None:
     cells = content["coverage"]
     online = {"GTD2": "GTD2", "TDC": "TDC", "GTD": "GTD", "least squares": "least squares", "SAVE": "SAVE"}
-    offline = {"GTD2, offline": "GTD2 offline", "TDC, offline": "TDC offline"}
+    offline = {f"{name}, offline": f"{name} offline" for name in ("GTD2", "TDC", "GTD")}
 
     figure, (left, right) = figures.panels(2)
     curves = _curves(cells, online | offline)
@@ -133,53 +130,21 @@ def _random_mdp(content: dict[str, Any], folder: Path) -> None:
     figure, axes = figures.panels(3)
     groups = []
     for panel, name in zip(axes, ("GTD2", "TDC", "GTD"), strict=True):
-        names = {f"{name}, as printed": "as printed", f"{name}, law alone": "law alone", name: "bootstrap"}
+        names = {f"{name}, as printed": "as printed", f"{name}, law alone": "law alone", name: name}
         groups.append(_curves(cells, names | {"least squares": "least squares"}))
         figures.coverage(panel, groups[-1], "steps")
-        panel.set_title(name, fontsize=8)
+        figures.title(panel, name)
     figures.write(figure, _rows(*groups), folder, "random-mdp-errata")
-
-    figure, axes = figures.panels(2)
-    kinds = {
-        name: {kind: select(cells, name, kind) for kind in ("percentile", "basic", "normal")}
-        for name in ("GTD2", "TDC")
-    }
-    for panel, (name, curves) in zip(axes, kinds.items(), strict=True):
-        figures.coverage(panel, curves, "steps")
-        panel.set_title(name, fontsize=8)
-    figures.write(figure, _rows(*kinds.values()), folder, "random-mdp-kinds")
 
     figure, (left, right) = figures.panels(2)
     curves = _curves(
         cells,
         {
-            "SAVE": "of the value",
-            "SAVE, of its own fixed point": "of its fixed point",
+            "SAVE": "SAVE, of the value",
+            "SAVE, of its own fixed point": "SAVE, of its fixed point",
             "least squares": "least squares",
         },
     )
     figures.coverage(left, curves, "steps")
     figures.widths(right, curves, "steps")
     figures.write(figure, _rows(curves), folder, "random-mdp-save")
-
-    cost = content["cost"]
-    memory = {"GTD2 online": (cost["GTD2"]["memory"], "online"), "GTD2 offline": (cost["GTD2"]["memory"], "offline")}
-    memory |= {name: (cost[name]["memory"], "peak") for name in ("least squares", "SAVE")}
-    _memory_of(
-        {name: (found["steps"], found[key]) for name, (found, key) in memory.items()}, folder, "random-mdp-memory"
-    )
-
-
-def _memory(found: dict[str, Any], folder: Path, name: str) -> None:
-    _memory_of({key: (memory["steps"], memory[key]) for key, memory in found.items()}, folder, name)
-
-
-def _memory_of(curves: dict[str, tuple[Sequence[int], Sequence[int]]], folder: Path, name: str) -> None:
-    figure, (axes,) = figures.panels(1)
-    figures.memory(axes, curves, "steps")
-    rows = [
-        {"method": method, "steps": n, "bytes": peak}
-        for method, (steps, peaks) in curves.items()
-        for n, peak in zip(steps, peaks, strict=True)
-    ]
-    figures.write(figure, rows, folder, name)

@@ -6,40 +6,51 @@ python -m studies.paper.page
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from studies.markdown import count, percent, table
+from studies.markdown import count, listed, percent, table
 from studies.pages import render
-from studies.paper import pong_page, sepsis_page
+from studies.paper import pong_page, sepsis_page, theory_page
 from studies.paper.drawing import draw
 from studies.paper.machinery import Result
+from studies.paper.overview import commits_table, overview_table
+from studies.paper.statements import statements_table
+from studies.paper.study import STUDIES, THEORY, stem
 from studies.paper.summaries import LEVEL, select, slope
-from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, table_by, wide
+from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, picture, table_by, wide
 
-__all__ = ["criteria", "page"]
+__all__ = ["criteria", "late_slope", "page"]
 
 DOCS = Path("docs")
 RESULTS = DOCS / "results"
 IMAGES = DOCS / "images" / "reproduction"
 SETTLED = 250  # episodes from which the average on FrozenLake has converged
+SMALL, LARGE = 30.0, 300.0  # step sizes on FrozenLake that fail, one for each reason
 
 
 def page(results: Path = RESULTS) -> str:
     """The whole page; a study that has not been run is left out."""
-    parts = [render("reproduction")]
-    for name, facts in (
-        ("frozenlake", _frozenlake),
-        ("pong", pong_page.facts),
-        ("random_mdp", _random_mdp),
-        ("sepsis", sepsis_page.facts),
-    ):
-        path = results / f"{name}.json"
-        if path.exists():
-            parts.append(render(name, **facts(json.loads(path.read_text()))))
+    found = {name: results / f"{stem(name)}.json" for name in STUDIES}
+    contents = {name: json.loads(path.read_text()) for name, path in found.items() if path.exists()}
+    parts = [render("reproduction", overview=overview_table(contents), commits=commits_table(contents))]
+    facts: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
+        "frozenlake": _frozenlake,
+        "pong": pong_page.facts,
+        "random-mdp": _random_mdp,
+        "sepsis": sepsis_page.facts,
+        **theory_page.FACTS,
+    }
+    sections: dict[str, str] = {}
+    for name, content in contents.items():
+        if name in THEORY and not sections.keys() & set(THEORY):
+            parts.append(render("theory"))
+        parts.append(render(stem(name), picture=picture, **facts[name](content)))
+        sections[name] = parts[-1].partition("\n")[0].lstrip("# ")
+    parts.append(render("statements", statements=statements_table(sections)))
     return "\n".join(parts)
 
 
@@ -82,7 +93,7 @@ def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
     policy, cost = content["policy"], content["cost"]
     first = content["rates"][0]
     lengths = settings["episodes"]
-    late = [_late_slope(row) for row in content["rates"] if row["lengths"][-1] > SETTLED] or [np.nan]
+    late = [late_slope(row) for row in content["rates"] if row["lengths"][-1] > SETTLED] or [np.nan]
     facts = {
         "value": f"{policy['value']:.5f}",
         "best": f"{policy['optimal_value']:.5f}",
@@ -99,6 +110,11 @@ def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
         "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
         "batches": _range((min(first["fewer"] or [0]), max(first["fewer"] or [0]))),
         "exact": _range(first["if_exact"]),
+        "nominal_bootstrap": _nominal_from(cells, "bootstrap"),
+        "nominal_least_squares": _nominal_from(cells, "least squares"),
+        "law_alone": percent(select(cells, "law alone")[-1]["coverage"]),
+        **_step_sizes(content["sensitivity"]),
+        "last": count(lengths[-1]),
         "noise": f"{1.96 * (0.95 * 0.05 / 200) ** 0.5:.3f}",
         "initial": f"{settings['initial']:g}",
         "decay": f"{settings['decay']:g}",
@@ -119,6 +135,7 @@ def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
             list(dict.fromkeys(cell["method"] for cell in content["random_features"])),
             lengths,
         ),
+        "memory_table": _memory(cost["memory"]),
         "made_by": made_by(content),
     }
     return facts | tables
@@ -132,6 +149,8 @@ def _random_mdp(content: dict[str, Any]) -> dict[str, str]:
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
         **_cost_facts(cost["GTD2"]),
+        "first": count(steps[0]),
+        "last": count(steps[-1]),
         "criteria": criteria_table(criteria(content)),
         "coverage_table": by_length(
             cells, [name for name in names if "printed" not in name and "alone" not in name], steps
@@ -145,7 +164,7 @@ def _random_mdp(content: dict[str, Any]) -> dict[str, str]:
 
 
 def _cost_facts(cost: Result) -> dict[str, str]:
-    seconds, memory = cost["seconds"], cost["memory"]
+    seconds = cost["seconds"]
     return {
         "once": f"{cost['offline_over_online_once']:.0f}",
         "hundred": f"{cost['offline_over_online_100']:.0f}",
@@ -154,21 +173,42 @@ def _cost_facts(cost: Result) -> dict[str, str]:
         "online_100_seconds": f"{seconds['online_100']:.2f}",
         "offline_100_seconds": f"{seconds['offline_100']:.0f}",
         "cost_steps": count(cost["steps"]),
-        "online_memory": " / ".join(f"{peak / 1e6:.2f}" for peak in memory["online"]),
-        "offline_memory": " / ".join(f"{peak / 1e6:.1f}" for peak in memory["offline"]),
-        "memory_steps": " / ".join(map(count, memory["steps"])),
     }
+
+
+def _memory(memory: Result) -> str:
+    """Peaks of memory over the length of the stream."""
+    rows = [[name, *(f"{peak / 1e6:.2f} MB" for peak in memory[name])] for name in ("online", "offline")]
+    return table(["method", *(f"{count(n)} steps" for n in memory["steps"])], rows)
+
+
+def _nominal_from(cells: Sequence[Result], method: str) -> str:
+    """The length from which on a method's coverage is nominal, as far as its repeats can tell."""
+    own = select(cells, method)
+    last_miss = max((i for i, cell in enumerate(own) if not meets(cell)), default=-1)
+    return count(own[last_miss + 1]["length"]) if last_miss + 1 < len(own) else "none of these numbers of"
+
+
+def _step_sizes(cells: Sequence[Result]) -> dict[str, str]:
+    """Which step sizes have nominal coverage at the end."""
+    ends = [select(cells, method)[-1] for method in dict.fromkeys(cell["method"] for cell in cells)]
+    working = [f"α₀ = {a} with η = {d}" for a, d in (cell["method"].split(", ") for cell in ends if meets(cell))]
+    verb = "have" if len(working) > 1 else "has"
+    found = f"{len(working)} {verb} nominal coverage ({listed(working)})" if working else "none has nominal coverage"
+    return {"tried": str(len(ends)), "working": found}
 
 
 def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
     """Mean errors of the estimates at the end, beside the widths."""
     settings = content["settings"]
-    right, small, large = (f"{initial:g}, {settings['decay']:g}" for initial in (settings["initial"], 30.0, 300.0))
+    initials = {"right": settings["initial"], "small": SMALL, "large": LARGE}
+    right, small, large = (f"{initial:g}, {settings['decay']:g}" for initial in initials.values())
     facts: dict[str, str] = {}
     for name, method in (("right", right), ("small", small), ("large", large)):
         cell = select(content["sensitivity"], method)[-1]
         facts |= {f"bias_{name}": f"{cell['bias']:+.4f}", f"width_{name}": f"{cell['median_width']:.4f}"}
-    cases = {"right": f"tabular, initial {settings['initial']:g}", "large": "tabular, initial 300"}
+    facts |= {name: f"{initials[name]:g}" for name in ("small", "large")}
+    cases = {name: f"tabular, initial {initials[name]:g}" for name in ("right", "large")}
     cases["features"] = f"features, initial {settings['features_initial']:g}"
     for name, case in cases.items():
         for order in ("path", "random"):
@@ -208,7 +248,7 @@ def _cost_table(cost: Result) -> str:
     return table(list(rows[0]), [row.values() for row in rows])
 
 
-def _late_slope(row: Result) -> float:
+def late_slope(row: Result) -> float:
     """Slope of the coverage error over the lengths at which the average has converged."""
     late = [i for i, length in enumerate(row["lengths"]) if length >= SETTLED]
     lengths, errors = (np.array([row[name][i] for i in late], dtype=np.float64) for name in ("lengths", "error"))
@@ -223,8 +263,8 @@ def main() -> None:
     """Draw the pictures and write the page."""
     for path in sorted(RESULTS.glob("*.json")):
         draw(json.loads(path.read_text()), IMAGES)
-    for extra in [*IMAGES.glob("*.svg"), *IMAGES.glob("*.csv")]:
-        extra.unlink()  # the page shows the .png; the others are in the folder of a run
+    for numbers in IMAGES.glob("*.csv"):
+        numbers.unlink()  # they are in the JSON, and in the folder of a run
     (DOCS / "reproduction.md").write_text(page())
 
 

@@ -83,6 +83,9 @@ class Pong:
         }
 
 
+QUICK = Pong(epsilons=(0.0, 0.5, 1.0), batches=1, games=2, return_batches=1, return_games=6, horizon=300, starts=50)
+
+
 def games_repeat(folder: Path, settings: Pong, number: int) -> Result:
     """Play a batch of games and keep them in a file."""
     policy, batch = divmod(number, settings.batches)
@@ -261,7 +264,7 @@ def run(
     if repeats is not None:
         raise SettingError("pong has policies and games, and no repeats; --quick plays fewer games")
     if settings is None:
-        settings = Pong(batches=2, games=2, return_batches=2, return_games=6, starts=100) if quick else Pong()
+        settings = QUICK if quick else Pong()
     ale()  # if it is missing, that is said before the work
     made_by = provenance(settings.seed, command, (*PACKAGES, "ale-py"))
     policies, folder = len(settings.epsilons), output / "games"

@@ -26,11 +26,10 @@ METHODS = {  # (method, kind) -> name
 }
 BLOCKS = {
     ("least squares, i.i.d.", "normal"): "least squares, i.i.d.",
-    ("least squares", "normal"): "least squares, blocks",
-    ("bootstrap", "percentile"): "bootstrap, i.i.d.",
-    ("bootstrap, blocks", "percentile"): "bootstrap, blocks",
+    ("least squares", "normal"): "least squares",
+    ("bootstrap", "percentile"): "bootstrap",
+    ("bootstrap, blocks", "percentile"): "bootstrap, by block",
 }
-SHADES = {name: plots.PALETTE[name] for name in ("vermillion", "orange", "blue", "sky")}
 
 
 def draw(content: dict[str, Any], folder: Path) -> None:
@@ -57,12 +56,12 @@ def _over_episodes(content: dict[str, Any], features: str, method: str, kind: st
 def _game(content: dict[str, Any], folder: Path) -> None:
     """A screen, and one run's intervals over episodes."""
     figure, (left, right) = figures.panels(2)
-    views = {"screen": (0.0, "the game"), "input": (0.54, "the last of 4 frames\nthat the network sees")}
+    views = {"screen": (0.0, "the game"), "input": (0.52, "the last of 4 frames\nthat the network sees")}
     with plots.style():
         left.axis("off")
         for name, (x, words) in views.items():
-            inset = left.inset_axes((x, 0.18, 0.46, 0.78))
-            inset.imshow(unpacked(content["views"][name]), interpolation="nearest", aspect="auto")
+            inset = left.inset_axes((x, 0.16, 0.48, 0.82))
+            inset.imshow(unpacked(content["views"][name]), interpolation="nearest", aspect="equal")
             inset.set_xticks([])
             inset.set_yticks([])
             inset.set_xlabel(words, fontsize=7)
@@ -71,11 +70,11 @@ def _game(content: dict[str, Any], folder: Path) -> None:
             own = _over_episodes(content, "unit", method, kind)
             rows += own
             n, estimate, lower, upper = _columns(own, "episodes", "estimate", "lower", "upper")
+            color = figures.looks([name])[name].color
             if kind == "normal" and method == "bootstrap":
-                right.plot(n, lower, color=SHADES["orange"], linestyle="--", linewidth=0.8, label=name)
-                right.plot(n, upper, color=SHADES["orange"], linestyle="--", linewidth=0.8)
+                right.plot(n, lower, color=color, linestyle="--", linewidth=0.8, label=name)
+                right.plot(n, upper, color=color, linestyle="--", linewidth=0.8)
             else:
-                color = SHADES["vermillion" if method == "bootstrap" else "blue"]
                 plots.band(right, n, estimate, lower, upper, name, color)
         _monte_carlo_line(right, content["monte_carlo"][0])
         _logarithmic(right)
@@ -102,7 +101,7 @@ def _widths(content: dict[str, Any], folder: Path) -> None:
             ]
         figures.widths(panel, curves, "episodes")
         panel.set_ylabel("width of the interval")
-        panel.set_title(TITLES[features], fontsize=8)
+        figures.title(panel, TITLES[features])
     figures.write(figure, rows, folder, "pong-widths")
 
 
@@ -115,7 +114,7 @@ def _policies(content: dict[str, Any], folder: Path) -> None:
         groups["Monte Carlo"] = content["monte_carlo"]
         rows += [{"features": features, "method": name} | _bounds(row) for name, own in groups.items() for row in own]
         _bars(panel, groups)
-        panel.set_title(TITLES[features], fontsize=8)
+        figures.title(panel, TITLES[features])
         panel.set_ylabel("value of the start")
     axes[0].legend(frameon=False, fontsize=6, loc="lower left", handlelength=1.2)
     figures.write(figure, rows, folder, "pong-policies")
@@ -132,7 +131,7 @@ def _blocks(content: dict[str, Any], folder: Path) -> None:
         rows += [{"features": features, "method": name} | _bounds(row) for name, own in groups.items() for row in own]
         _bars(panel, groups, centre)
         panel.axhline(0, color="black", linewidth=0.5, zorder=0)
-        panel.set_title(TITLES[features], fontsize=8)
+        figures.title(panel, TITLES[features])
         panel.set_ylabel("difference to least squares")
     axes[1].legend(frameon=False, fontsize=6, handlelength=1.2)
     figures.write(figure, rows, folder, "pong-blocks")
@@ -142,9 +141,9 @@ def _bars(axes: Axes, groups: Mapping[str, Sequence[Result]], centre: Mapping[fl
     """Intervals side by side for each policy."""
     epsilons = [row["epsilon"] for row in next(iter(groups.values()))]
     gap = 0.7 / len(groups)
-    colors = [*SHADES.values(), "black"] if len(groups) > 4 else [*list(SHADES.values())[:3], "black"]
     with plots.style():
-        for i, (name, own) in enumerate(groups.items()):
+        for i, (name, look) in enumerate(figures.looks(list(groups)).items()):
+            own = groups[name]
             at = np.arange(len(own)) + gap * (i - (len(groups) - 1) / 2)
             estimate, lower, upper = _columns(own, "estimate", "lower", "upper")
             zero = np.array([centre[row["epsilon"]] for row in own]) if centre else np.zeros(len(own))
@@ -152,8 +151,9 @@ def _bars(axes: Axes, groups: Mapping[str, Sequence[Result]], centre: Mapping[fl
                 at,
                 estimate - zero,
                 np.maximum([estimate - lower, upper - estimate], 0),
-                fmt=figures.MARKERS[i],
-                color=colors[i],
+                fmt=look.marker,
+                color=look.color,
+                markerfacecolor=look.style["markerfacecolor"],
                 markersize=3,
                 capsize=1.5,
                 elinewidth=0.9,

@@ -39,7 +39,8 @@ class RandomMDP:
     """
 
     seed: int = 62_000
-    steps: tuple[int, ...] = (1_000, 10_000, 100_000)
+    steps: tuple[int, ...] = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+    long_from: int = 20_000  # steps, from which the offline bootstrap is a part of its own
     n_replicas: int = 200
     decay: float = 0.65
     initials: tuple[float, ...] = (5.0, 5.0, 0.3)  # of GTD2, TDC, GTD
@@ -174,19 +175,19 @@ def projected_action_values(problem: RandomProblem) -> Floats:
 
 
 def offline_repeat(settings: RandomMDP, number: int) -> Result:
-    """The offline bootstrap of the same recursions, transitions resampled; all but the longest stream."""
-    return _offline(settings, number, ALGORITHMS, settings.steps[:-1])
+    """The offline bootstrap of the same recursions, transitions resampled."""
+    return _offline(settings, number, tuple(n for n in settings.steps if n < settings.long_from))
 
 
 def long_offline_repeat(settings: RandomMDP, number: int) -> Result:
-    """The longest stream, for one algorithm: seconds for each report."""
-    return _offline(settings, number, ALGORITHMS[:1], settings.steps[-1:])
+    """The long streams: seconds for each report."""
+    return _offline(settings, number, tuple(n for n in settings.steps if n >= settings.long_from))
 
 
-def _offline(settings: RandomMDP, number: int, names: tuple[str, ...], steps: tuple[int, ...]) -> Result:
+def _offline(settings: RandomMDP, number: int, steps: tuple[int, ...]) -> Result:
     scene = Scene.of(settings, number)
     found = {}
-    for name in names:
+    for name in ALGORITHMS:
         features = scene.features(name)
         algorithm = settings.algorithm(name, features.shape[1])
         for n in steps:
@@ -239,7 +240,7 @@ def cost_repeat(settings: RandomMDP, number: int) -> Result:
             "transition",
             settings.n_replicas,
         )
-        found[name] = cost(contest, n if name == ALGORITHMS[0] else settings.steps[-2])
+        found[name] = cost(contest, n if name == ALGORITHMS[0] else n // 4)
     phi = problem.features
     found["least squares"] = cost_of_one(
         lambda chunks: inferl.Evaluator(inferl.TD(phi.shape[1])).update(chunks).interval(phi[STATE]), stream(phi), n
@@ -264,5 +265,5 @@ def summary(settings: RandomMDP, found: dict[str, list[Result]]) -> Result:
     }
 
 
-STUDY = Study("random-mdp", PARTS, RandomMDP(), RandomMDP(steps=(300, 1_000, 10_000)), summary)
+STUDY = Study("random-mdp", PARTS, RandomMDP(), RandomMDP(steps=(300, 1_000, 5_000)), summary)
 run = STUDY.run

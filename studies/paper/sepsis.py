@@ -6,8 +6,9 @@ Q-learning is evaluated from episodes of its epsilon-greedy version. Every repea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -32,7 +33,7 @@ LINEAR_PATHS, CURVE_PATHS = 200_000, 100_000  # first numbers, so that no two pa
 def methods_of(settings: Sepsis, problem: Problem, number: int) -> dict[str, tuple[Any, Any]]:
     """Algorithms with their methods, by name."""
     d = problem.features.shape[1]
-    scale = float(np.trace(problem.moments))  # E|phi|^2
+    scale = float(np.trace(problem.objectives.moments))  # E|phi|^2
 
     def bootstrap(initial: float, cap: float) -> inferl.OnlineBootstrap:
         step_size = inferl.Polynomial(initial / scale, settings.decay, cap)
@@ -152,18 +153,18 @@ def curves_repeat(settings: Sepsis, number: int) -> Result:
     found: Result = {"episodes": list(marks)}
     for label, problem in here.problems.items():
         data = path.transitions(settings.discount, problem.features, ratios)
-        sampled = sampled_mspbe(data, [ends[n - 1] for n in marks])
-        found[f"fixed point, {label}"] = {"estimated": [estimate(problem.theta) for estimate in sampled]}
+        shown = sampled(data, [ends[n - 1] for n in marks])
+        found[f"fixed point, {label}"] = {"estimated": [float(one.mspbe(problem.theta)) for one in shown]}
         for name, (algorithm, method) in methods_of(settings, problem, number).items():
             lines: dict[str, list[float | None]] = {key: [] for key in ("exact", "estimated", "error", *method.kinds)}
-            for (_, evaluator), estimate in zip(follow(data, ends, marks, algorithm, method), sampled, strict=True):
+            for (_, evaluator), estimate in zip(follow(data, ends, marks, algorithm, method), shown, strict=True):
                 if evaluator is None:
                     for line in lines.values():
                         line.append(None)
                     continue
                 theta = evaluator.estimate(np.eye(problem.features.shape[1]))
-                lines["exact"].append(problem.mspbe(theta))
-                lines["estimated"].append(estimate(theta))
+                lines["exact"].append(float(problem.objectives.mspbe(theta)))
+                lines["estimated"].append(float(estimate.mspbe(theta)))
                 lines["error"].append(float(problem.targets[0] @ theta - problem.truths[0]))
                 for kind in method.kinds:
                     lines[kind].append(evaluator.interval(problem.targets[0], LEVEL, kind).width)
@@ -193,26 +194,11 @@ def order_repeat(settings: Sepsis, number: int) -> Result:
     return found
 
 
-def sampled_mspbe(data: inferl.Transitions, ends: Sequence[int]) -> list[Callable[[Floats], float]]:
-    """The MSPBE as the first steps show it, for each number of steps: sums in place of expectations."""
-    d = data.features.shape[1]
-    matrix, moments, vector = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d)
-    found: list[Callable[[Floats], float]] = []
-    start = 0
-    for end in ends:
-        part = data[start:end]
-        phi, weighted = part.features, part.ratios[:, None] * part.features
-        matrix = matrix + weighted.T @ (phi - part.discounts[:, None] * part.next_features)
-        vector = vector + weighted.T @ part.rewards
-        moments = moments + phi.T @ phi
-        start = end
-
-        def mspbe(theta: Floats, sums: tuple[Floats, Floats, Floats, int] = (matrix, vector, moments, end)) -> float:
-            a, b, m, n = sums
-            rest = b - a @ theta
-            return float(rest @ np.linalg.solve(m, rest) / n)
-
-        found.append(mspbe)
+def sampled(data: inferl.Transitions, ends: Sequence[int]) -> list[inferl.Objectives]:
+    """The objectives as the first steps show them, for each number of steps."""
+    found = [inferl.Objectives.of(data[: ends[0]])]
+    for start, end in pairwise(ends):
+        found.append(found[-1].plus(inferl.Objectives.of(data[start:end])))
     return found
 
 

@@ -23,7 +23,7 @@ def draw(content: dict[str, Any], folder: Path) -> None:
         "GTD2": ("GTD2", "exact"),
         "GTD2, estimated": ("GTD2", "estimated"),
         "TDC": ("TDC", "exact"),
-        "rule of thumb": ("GTD2, rule of thumb", "exact"),
+        "GTD2, rule of thumb": ("GTD2, rule of thumb", "exact"),
         "least squares": ("least squares", "exact"),
         "θ*, estimated": ("fixed point", "estimated"),
     }
@@ -31,7 +31,7 @@ def draw(content: dict[str, Any], folder: Path) -> None:
         "GTD2, percentile": ("GTD2", "percentile"),
         "GTD2, normal": ("GTD2", "normal"),
         "TDC, percentile": ("TDC", "percentile"),
-        "rule of thumb": ("GTD2, rule of thumb", "percentile"),
+        "GTD2, rule of thumb": ("GTD2, rule of thumb", "percentile"),
         "least squares": ("least squares", "normal"),
     }
     _over_episodes(curves, errors, "MSPBE", folder, "sepsis-mspbe")
@@ -56,16 +56,10 @@ def draw(content: dict[str, Any], folder: Path) -> None:
         }
         rows = {shown: found for shown, found in rows.items() if found}
         if rows:
-            figures.coverage(panel, rows, "episodes")
-        panel.set_title(title, fontsize=8)
+            figures.coverage(panel, rows, "episodes", of="least squares")
+        figures.title(panel, title)
         drawn += [row for found in rows.values() for row in found]
     figures.write(figure, figures.flat(drawn), folder, "sepsis-coverage")
-
-    figure, (left, right) = figures.panels(2)
-    found = {label: [given(cell) for cell in select(cells, f"difference, {label}")] for label in ("table", "factors")}
-    figures.coverage(left, found, "episodes")
-    figures.widths(right, found, "episodes")
-    figures.write(figure, figures.flat([row for rows in found.values() for row in rows]), folder, "sepsis-difference")
 
 
 def _over_episodes(
@@ -84,5 +78,5 @@ def _over_episodes(
                 for n, y, one in zip(*lines[shown], first, strict=True)
             ]
         figures.lines(panel, lines, "episodes", quantity)
-        panel.set_title(label, fontsize=8)
+        figures.title(panel, label)
     figures.write(figure, rows, folder, file)

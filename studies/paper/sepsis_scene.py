@@ -50,18 +50,12 @@ class Problem(NamedTuple):
     """The projected Bellman equation of a set of features, known exactly."""
 
     features: Floats  # (S, d)
-    matrix: Floats  # A
-    moments: Floats  # M = E[phi phi']
+    objectives: inferl.Objectives  # A, b and M
     theta: Floats  # A theta = b
     behaviour_theta: Floats  # of the behaviour's own value
     targets: Floats  # (k, d), features of the start distribution and of single states
     truths: Floats  # (k,), targets . theta
     error: float  # standard error of least squares from one step, in the limit, for the start
-
-    def mspbe(self, theta: Floats) -> float:
-        """(b - A theta)' M^-1 (b - A theta)."""
-        rest = self.matrix @ (self.theta - theta)
-        return float(rest @ np.linalg.solve(self.moments, rest))
 
 
 class Scene(NamedTuple):
@@ -131,8 +125,7 @@ def scene(settings: Sepsis) -> Scene:
         h = np.linalg.solve(covariance.matrix.T, targets[0])
         problems[name] = Problem(
             phi,
-            covariance.matrix,
-            phi.T @ (law[:, None] * phi),
+            mdp.objectives(phi, target, behaviour, settings.discount),
             theta,
             mdp.fixed_point(phi, behaviour, None, settings.discount),
             targets,

@@ -51,9 +51,9 @@ def summary(settings: Sepsis, found: dict[str, list[Result]]) -> Result:
 
 def _slowest(problem: Problem, auxiliary_step: float) -> float:
     """Smallest real part of an eigenvalue of GTD2's mean matrix, over E|phi|^2: what a step can do at best."""
-    a, x = problem.matrix, auxiliary_step
-    whole = np.block([[np.zeros_like(a), -a.T], [x * a, x * problem.moments]])
-    return float(np.linalg.eigvals(whole).real.min() / np.trace(problem.moments))
+    a, moments, x = problem.objectives.matrix, problem.objectives.moments, auxiliary_step
+    whole = np.block([[np.zeros_like(a), -a.T], [x * a, x * moments]])
+    return float(np.linalg.eigvals(whole).real.min() / np.trace(moments))
 
 
 def _above_zero(results: list[Result]) -> Result:

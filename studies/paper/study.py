@@ -1,4 +1,4 @@
-"""A study: parts, settings, and how the results of all repeats become one JSON."""
+"""A study: parts, settings, and how the results of all repeats become one JSON; and the names of all studies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from studies.paper.machinery import PACKAGES, Part, Result, run_parts, write_jso
 from studies.paper.summaries import LEVEL
 from studies.provenance import provenance
 
-__all__ = ["Study"]
+__all__ = ["EXPERIMENTS", "STUDIES", "THEORY", "Study", "stem"]
+
+EXPERIMENTS = ("frozenlake", "pong", "random-mdp", "sepsis")  # of the paper, in its order
+THEORY = ("limits", "markov-noise", "two-readings", "changing-behaviour", "enumerations")  # checks of what it proves
+STUDIES = (*EXPERIMENTS, *THEORY)
+
+
+def stem(name: str) -> str:
+    """Name of a study's module in this package, and of its results.
+
+    >>> stem("random-mdp")
+    'random_mdp'
+    """
+    return name.replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -52,5 +65,5 @@ class Study:
             "repeats": counts,
             **self.summary(settings, found),
         }
-        write_json(output / f"{self.name.replace('-', '_')}.json", content)
+        write_json(output / f"{stem(self.name)}.json", content)
         return content

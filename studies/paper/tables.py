@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from textwrap import fill
 from typing import Any
 
 from studies.markdown import count, share, table, yes
-from studies.pages import render
+from studies.pages import WIDTH, render
 from studies.paper.machinery import Result
 from studies.paper.summaries import select
 from studies.provenance import software
@@ -18,6 +19,8 @@ __all__ = [
     "line",
     "made_by",
     "meets",
+    "picture",
+    "span",
     "table_by",
     "wide",
 ]
@@ -43,6 +46,22 @@ def made_by(content: dict[str, Any]) -> str:
     return render("made_by", made=made, software=software(made), repeats=repeats).rstrip()
 
 
+def picture(name: str, words: str) -> str:
+    """A picture of the page with its caption, and the same as vector graphics."""
+    path = f"images/reproduction/{name}"
+    return f"![{name}]({path}.png)\n\n{fill(f'{words} [SVG]({path}.svg)', WIDTH, break_on_hyphens=False)}"
+
+
+def span(values: Collection[float], show: Callable[[float], str]) -> str:
+    """The least and the largest of some numbers.
+
+    >>> span([0.5, 0.25], "{:.2f}".format), span([0.5, 0.5], "{:.2f}".format)
+    ('0.25 to 0.50', '0.50')
+    """
+    ends = dict.fromkeys(show(f(values)) for f in (min, max))
+    return " to ".join(ends)
+
+
 def by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence[int]) -> str:
     """Coverages with binomial intervals, a row for each method, a column for each length."""
     rows = [{cell["length"]: cell for cell in select(cells, method)} | {"method": method} for method in methods]
@@ -50,7 +69,7 @@ def by_length(cells: Sequence[Result], methods: Sequence[str], lengths: Sequence
 
 
 def table_by(
-    rows: Sequence[dict[Any, Any]], names: Sequence[str], lengths: Sequence[int], show: Callable[[Result], str]
+    rows: Sequence[dict[Any, Any]], names: Sequence[str], lengths: Sequence[int], show: Callable[[Any], str]
 ) -> str:
     """A table of rows by length: their names, and then a cell for each length that a row has."""
     shown = [[*(row[name] for name in names), *(show(row[n]) if n in row else "-" for n in lengths)] for row in rows]
