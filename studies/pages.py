@@ -9,7 +9,7 @@ from typing import Any
 
 from inferl.errors import DataError, MissingExtraError
 
-__all__ = ["render", "replaced"]
+__all__ = ["WIDTH", "render", "replaced"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 120

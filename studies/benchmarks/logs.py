@@ -12,49 +12,53 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["measure_log", "measure_log_in_time", "write_log", "write_log_in_time"]
+from inferl.data.arrays import Integers
+
+__all__ = ["columns_of", "measure_log", "measure_log_in_time", "peak_of", "write_log", "write_log_in_time"]
 
 STATES = 50
 LENGTH = 20  # steps of an episode
 FILES, SHARE = 40, 100  # of the log in order of time: files, and rows to an open episode
 BATCH = 500_000  # rows written at a time, so that making the log needs no memory either
 
-# Runs the shell in a process of its own, and says how much memory that process had at most. Linux keeps that number for
+# Runs a command in a process of its own, and says how much memory that process had at most. Linux keeps that number for
 # a process alone in /proc; what getrusage tells is inherited from the one that started it.
-RUN = """
+PEAK = """
 import pathlib, resource, sys
-from inferl.cli import main
-sys.argv = ["inferl", *sys.argv[1:]]
 try:
-    main()
+    {command}
 finally:
     status = pathlib.Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     peak = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
     print("megabytes", (peak or [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss])[0] / 1024, file=sys.stderr)
 """
+RUN = PEAK.format(command="from inferl.cli import main; sys.argv = ['inferl', *sys.argv[1:]]; main()")
+
+
+def columns_of(row: Integers, rng: np.random.Generator) -> dict[str, Any]:
+    """Return rows of an off-policy log of a table of states: episode, hour, state, reward, both probabilities, end."""
+    hour = row % LENGTH
+    return {
+        "patient": row // LENGTH,
+        "hour": hour,
+        "state": rng.integers(STATES, size=len(row)),
+        "reward": rng.normal(size=len(row)),
+        "p": rng.uniform(0.3, 0.7, size=len(row)),
+        "q": rng.uniform(0.3, 0.7, size=len(row)),
+        "terminated": hour == LENGTH - 1,
+    }
 
 
 def write_log(path: Path, rows: int) -> None:
-    """Write an off-policy log of a table of states: episode, hour, state, reward, both probabilities, end."""
+    """Write the log to one file."""
     import pyarrow as pa
     from pyarrow import parquet
 
     rng = np.random.default_rng(0)
     writer = None
     for start in range(0, rows, BATCH):
-        row = np.arange(start, min(start + BATCH, rows))
-        hour = row % LENGTH
-        columns = {
-            "patient": row // LENGTH,
-            "hour": hour,
-            "state": rng.integers(STATES, size=len(row)),
-            "reward": rng.normal(size=len(row)),
-            "p": rng.uniform(0.3, 0.7, size=len(row)),
-            "q": rng.uniform(0.3, 0.7, size=len(row)),
-            "terminated": hour == LENGTH - 1,
-        }
-        batch = pa.table(columns)
+        batch = pa.table(columns_of(np.arange(start, min(start + BATCH, rows)), rng))
         writer = writer or parquet.ParquetWriter(path, batch.schema)
         writer.write_table(batch)
     if writer is not None:
@@ -122,4 +126,9 @@ def _measured(rows: int, write: Callable[[Path], None], options: list[str]) -> d
             check=True,
         )
         seconds = perf_counter() - begin
-    return {"rows": rows, "rows per second": rows / seconds, "megabytes": float(done.stderr.split()[-1])}
+    return {"rows": rows, "rows per second": rows / seconds, "megabytes": peak_of(done.stderr)}
+
+
+def peak_of(stderr: str) -> float:
+    """Read the megabytes that a process of `PEAK` had at most."""
+    return float(stderr.split()[-1])

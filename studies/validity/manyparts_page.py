@@ -1,4 +1,4 @@
-"""The numbers and the table of docs/validity.md on many streams and merged parts."""
+"""The numbers and the tables of docs/validity.md on many streams, merged parts, and environments side by side."""
 
 from __future__ import annotations
 
@@ -37,3 +37,29 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
 def held(cell: Cell) -> str:
     """Coverage with its 99.9 % binomial interval."""
     return share(cell["held"] / cell["runs"], cell["binomial_99.9"])
+
+
+def side_by_side(content: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of the section on environments side by side, and a table with a line for each number of them."""
+    cells: list[Cell] = content["cells"]
+    columns: Columns = {
+        "problem": lambda c: c["problem"],
+        "environments": lambda c: f"{c['environments']} x {count(c['steps'])}",
+        "steps in order": lambda c: {"side by side": "of time", "one by one": "of environments"}[c["way"]],
+        "covered": held,
+        "width": lambda c: f"{c['width']:.2f}",
+        "false alarms": lambda c: f"{c['alarms']} of {c['runs']}",
+        "met": lambda c: yes(c["met"]),
+    }
+    alarms = {way: sum(c["alarms"] for c in cells if c["way"] == way) for way in ("side by side", "one by one")}
+    return {
+        "met": sum(cell["met"] for cell in cells),
+        "cells": len(cells),
+        "cells_table": table_of(cells, columns),
+        "failing": "; ".join(f"{c['problem']}, {c['environments']} {c['way']}" for c in cells if not c["met"]),
+        "alarms": alarms["side by side"],
+        "alarms_one_by_one": alarms["one by one"],
+        "runs": sum(cell["runs"] for cell in cells) // 2,
+        "runs_a_cell": cells[0]["runs"],
+        "origin": origin(content["provenance"]),
+    }

@@ -16,6 +16,8 @@ from studies.pages import render, replaced
 from studies.provenance import origin, software
 from studies.validity import (
     best_of_page,
+    bootstraps_page,
+    drift_page,
     manyparts_page,
     plans_page,
     propensities_page,
@@ -45,8 +47,14 @@ def page(results: Path = RESULTS) -> str:
         ("trust", trust_page.facts, ("trust", "closer", "rules", "rare", "series")),
         ("manyparts", manyparts_page.facts, ("manyparts",)),
         ("plans", plans_page.facts, ("plans",)),
+        ("sidebyside", manyparts_page.side_by_side, ("sidebyside",)),
+        ("drift", drift_page.facts, ("drift",)),
         ("selfcompare", selfcompare_page.facts, ("selfcompare",)),
         ("best_of", best_of_page.facts, ("best_of",)),
+        ("bootstraps", bootstraps_page.facts, ("starts", "automatic")),
+        ("replicas", bootstraps_page.replicas, ("replicas",)),
+        ("save", bootstraps_page.save, ("save",)),
+        ("average", bootstraps_page.average, ("average",)),
         ("spine", spine_facts, ("spine",)),
         ("method", method_facts, ("method",)),
     ):

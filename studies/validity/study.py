@@ -14,14 +14,23 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def options(
-    description: str | None, seed: int | None = None, repeats: int | None = None, quick: str | None = None
+    description: str | None,
+    seed: int | None = None,
+    repeats: int | None = None,
+    quick: str | None = None,
+    longest: int | None = None,
+    problems: list[str] | None = None,
 ) -> argparse.Namespace:
-    """Read the options of a study: processes; the seed, the number of repeats and a quick run where it has them."""
+    """Read the options of a study: processes; the others where it has them."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if quick is not None:
         parser.add_argument("--quick", action="store_true", help=quick)
     if repeats is not None:
         parser.add_argument("--repeats", type=int, default=repeats)
+    if longest is not None:
+        parser.add_argument("--longest", type=int, default=longest, help="steps of the longest streams")
+    if problems is not None:
+        parser.add_argument("--problems", nargs="+", choices=problems, metavar="PROBLEM", help="these alone")
     parser.add_argument("--processes", type=int, default=2)
     if seed is not None:
         parser.add_argument("--seed", type=int, default=seed)

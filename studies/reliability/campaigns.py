@@ -1,0 +1,152 @@
+"""The campaigns: what each tries, the command, its full length, and the file of its result.
+
+A campaign is a command whose last line is JSON, what it counted, and whose exit code says whether something was found.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studies.provenance import ROOT, provenance
+
+__all__ = ["GROUPS", "RESULTS", "Campaign", "campaigns", "keep", "results", "run"]
+
+RESULTS = Path(__file__).parent / "results"
+# Of each group: the option that says how much, and the length of a full campaign unless it is named below.
+GROUPS = {
+    "fuzz": ("--inputs", 100_000),
+    "crash": ("--kills", 100),
+    "soak": ("--seconds", 3600),
+    "sanitize": ("", 1),
+    "mutants": ("--sample", 0),
+}
+STREAMS = ("kafka", "redis", "file")
+# Results that other programs write; they are read where this package has none of that name.
+ELSEWHERE = (
+    ROOT / "studies" / "benchmarks" / "results" / "fuzz_service.json",
+    ROOT / "studies" / "benchmarks" / "results" / "kill_service.json",
+)
+MADE = ("command", "seed", "commit", "kernel", "python", "system", "cores", "versions", "processor", "blas", "date")
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A command that tries to break something."""
+
+    name: str
+    group: str
+    tries: str  # what it tries, for the page
+    command: tuple[str, ...]  # words after "python"
+
+    @property
+    def option(self) -> str:
+        """The option that says how much."""
+        return GROUPS[self.group][0]
+
+    @property
+    def full(self) -> int:
+        """The length of a full campaign; 0: all that there is."""
+        return GROUPS[self.group][1]
+
+
+def campaigns() -> list[Campaign]:
+    """Return all campaigns; a script ``tests/fuzz_*.py`` or ``tests/kill_*.py`` is one without further ado.
+
+    >>> [one.name for one in campaigns() if one.group == "soak"]
+    ['soak']
+    """
+    found = []
+    for script in sorted((ROOT / "tests").glob("fuzz_*.py")):
+        found.append(Campaign(script.stem, "fuzz", _first_words(script), (f"tests/{script.name}",)))
+    for script in sorted((ROOT / "tests").glob("kill_*.py")):
+        each = STREAMS if script.stem == "kill_streams" else ("",)
+        for stream in each:
+            name, words = "_".join(filter(None, (script.stem, stream))), tuple(filter(None, (stream,)))
+            tries = " ".join(filter(None, (_first_words(script), f"({stream})" if stream else "")))
+            found.append(Campaign(name, "crash", tries, (f"tests/{script.name}", *words)))
+    for group in ("soak", "mutants"):
+        module = Path(__file__).parent / f"{group}.py"
+        found.append(Campaign(group, group, _first_words(module), ("-m", f"studies.reliability.{group}")))
+    return found
+
+
+def _first_words(script: Path) -> str:
+    """Return the first line of a script's docstring, without how it is called and what comes out."""
+    line = (ast.get_docstring(ast.parse(script.read_text())) or "").splitlines()[0]
+    return line.partition(": ")[0].rstrip(".")
+
+
+def run(one: Campaign, arguments: Sequence[str], seed: int) -> dict[str, Any]:
+    """Run a campaign, show what it prints, and return its result."""
+    words = [*one.command, *arguments, "--seed", str(seed)]
+    if one.option not in words:
+        words += [one.option, str(one.full)]
+    made = provenance(seed, shlex.join(["python", *words]), packages=("inferl", "numpy"))
+    begin, last = time.monotonic(), ""
+    with subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line if line.strip() else last
+    try:
+        counts = json.loads(last)
+    except ValueError:
+        counts = {}  # it ended before it had counted anything
+    amount = int(words[words.index(one.option) + 1])
+    return {
+        "provenance": made,
+        "campaign": one.name,
+        "group": one.group,
+        "tries": one.tries,
+        "full": amount >= one.full if one.full else amount == 0,
+        "seconds": round(time.monotonic() - begin, 1),
+        "passed": process.returncode == 0 and bool(counts),
+        "counts": counts,
+    }
+
+
+def keep(result: dict[str, Any]) -> Path:
+    """Write a result into its file."""
+    path = RESULTS / f"{result['campaign']}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    return path
+
+
+def results() -> list[dict[str, Any]]:
+    """Return the last results, sorted by group and name."""
+    paths = {path.stem: path for path in (*ELSEWHERE, *RESULTS.glob("*.json")) if path.exists()}
+    found = [_read(path) for path in paths.values()]
+    return sorted(found, key=lambda one: (list(GROUPS).index(one["group"]), one["campaign"]))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a result; one that another program wrote has its origin and its counts under names of its own."""
+    found: dict[str, Any] = json.loads(path.read_text())
+    if "campaign" in found:
+        return found
+    made = next((part for part in found.values() if isinstance(part, dict) and "commit" in part), found)
+    counts: dict[str, Any] = {}
+    for name, part in found.items():
+        if part is not made and name not in MADE:
+            counts |= part if isinstance(part, dict) else {name: part}
+    known = next((one for one in campaigns() if one.name == path.stem), None)
+    bad = [name for name, value in counts.items() if value is False]
+    return {
+        "provenance": made,
+        "campaign": path.stem,
+        "group": known.group if known else path.stem.partition("_")[0].replace("kill", "crash"),
+        "tries": known.tries if known else path.stem.replace("_", " "),
+        "full": None,
+        "seconds": counts.pop("seconds", None),
+        "passed": not bad,
+        "counts": counts,
+    }
