@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from importlib.metadata import version as installed
+from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 project = "inferl"
 author = "The inferl authors"
 version = release = installed("inferl")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 default_role = "py:obj"
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+
+# The tutorial is the notebook of the examples, which is committed without outputs: they are made here.
+copyfile(Path(__file__).parents[1] / "examples" / "notebook.ipynb", Path(__file__).with_name("tutorial.ipynb"))
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+
+# Examples are copied without their prompts and without what they print.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 # `make docs` installs neither it nor torch; its classes are bases of ours.
 autodoc_mock_imports = ["stable_baselines3"]

@@ -1,8 +1,10 @@
-"""Examples in the documentation may write files: each page runs in a folder of its own."""
+"""Examples in the documentation may write files and start servers: each page has a folder, and what it starts ends."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 HERE = Path(__file__).parent
 
@@ -11,5 +13,7 @@ collect_ignore = [str(page.relative_to(HERE)) for page in HERE.rglob("*.md") if 
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    with ended():
+        yield

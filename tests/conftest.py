@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
+from typer.main import get_command
 
 collect_ignore = ["methods/batch_means_of_rewards.py"]  # registers a method, which can be done once only
 
@@ -19,6 +22,9 @@ settings.register_profile(
 # To search for new counterexamples: HYPOTHESIS_PROFILE=search pytest
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A runner makes the commands of an app anew for every call, which takes as long as many a command.
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(tryfirst=True)  # before markers choose what runs

@@ -43,6 +43,7 @@ from inferl import (
     Polynomial,
     Stack,
     Transitions,
+    Window,
     merge,
 )
 from inferl.errors import CheckpointCorruptError, InferlError
@@ -94,6 +95,7 @@ def _saved(evaluator: Evaluator | Run, folder: Path) -> bytes:
 def samples() -> dict[str, Sample]:
     """Small files of all kinds; their states have rows that wait, several streams, and the first epoch behind them."""
     bootstrap = OnlineBootstrap(Polynomial(1.0), n_replicas=8)
+    solved = OnlineBootstrap(n_replicas=8, initial="solved")
     in_blocks = OnlineBootstrap(Polynomial(1.0), 8, Multipliers(clock=BlockClock()))
     dense, table, two = _transitions(700, False), _transitions(700, True), _transitions(300, False, policies=2)
     made = {
@@ -108,8 +110,11 @@ def samples() -> dict[str, Sample]:
         "bootstrap": (Evaluator(TD(3), bootstrap), dense, 0),
         "bootstrap in blocks": (Evaluator(TD(5), in_blocks), table, 0),
         "gradient": (Evaluator(GTD2(3), bootstrap), dense, 0),
+        "gradient, solved": (Evaluator(GTD2(3), solved), dense, 0),
         "several policies": (Evaluator(Stack(TD(3), TD(3))), two, 0),
         "average": (Evaluator(AverageReward(3)), dense, None),
+        "window": (Evaluator(TD(3, trace=0.5), window=Window(2, 90)), dense, 0),
+        "window of episodes": (Evaluator(DoublyRobust(5), window=Window(3, 90)), table, None),
     }
     found: dict[str, Sample] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -117,7 +122,7 @@ def samples() -> dict[str, Sample]:
         for kept in (0, 8192):  # rows of the first epoch: over, or not
             with patch("inferl.variance.first_epoch.MOST_KEPT", kept):
                 for kind, (evaluator, data, target) in made.items():
-                    now = Evaluator(evaluator.algorithm, evaluator.method).update(data)
+                    now = Evaluator(evaluator.algorithm, evaluator.method, window=evaluator.window).update(data)
                     along = np.eye(evaluator.algorithm.n_values)[0] if target == 0 else None
                     found[f"{kind}, {kept} rows"] = Sample(_saved(now, folder), data[:150], along)
                 a, b = (Evaluator(TD(5)).update(_transitions(n, True)) for n in (400, 500))

@@ -51,8 +51,17 @@ def test_a_policy(run: Script) -> None:
     assert len(growing) == 5
     assert final == growing[-1]
     assert growing[-1][2] - growing[-1][1] < growing[0][2] - growing[0][1]
-    assert printed.count("  ok ") == 10
+    assert printed.count("  ok ") == 11
     assert abs(final[0] - 34.26) < 3 * (final[2] - final[1])  # a million episodes
+
+
+@pytest.mark.integrations
+def test_a_policy_on_a_screen(run: Script) -> None:
+    printed = run("live_cartpole.py", "2")
+    assert "the live page: http://127.0.0.1:" in printed
+    ((estimate, lower, upper),) = intervals(printed.replace("anytime", "pointwise"))
+    assert abs(estimate - 34.26) < 3 * (upper - lower)  # the value of the same policy by a million episodes
+    assert printed.rstrip().endswith(("above", "open"))
 
 
 @pytest.mark.torch

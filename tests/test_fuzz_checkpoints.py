@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fuzz_checkpoints import BAD, SORTS, Input, campaign, judged, samples
 
-INPUTS = 500
+INPUTS = 250
 
 
 def test_damaged_and_forged_files_do_no_harm() -> None:

@@ -13,6 +13,7 @@ from inferl.errors import DataError
 from studies.pages import TEMPLATES, render, replaced
 from studies.validity import (
     best_of_page,
+    drift_page,
     manyparts_page,
     page,
     plans_page,
@@ -58,6 +59,17 @@ def best_of(met: bool) -> str:
     return render("best_of", **best_of_page.facts(content))
 
 
+def drift(met: bool) -> str:
+    content = result("drift")
+    for cell in content["coverage"]:
+        cell |= {"number": int((0.95 if met else 0.8) * cell["runs"])}
+    for cell in content["alarms"]:
+        cell |= {"binomial_95": (0.0, 0.01) if met else (0.02, 0.1)}
+    for cell in content["power"]:
+        cell |= {"share": 0.95 if met else 0.5}
+    return render("drift", **drift_page.facts(content))
+
+
 def propensities(met: bool) -> str:
     content = result("propensities")
     for cell in content["cells"]:
@@ -95,7 +107,12 @@ def returns(met: bool) -> str:
         (value, ["The others are: FrozenLake: table (50.0 %", "Coverage is below 92 % in: "]),
         (trust, ["Not met, trusted", " - a cell ", "## A closer look", ": see the closer look below"]),
         (lambda met: render("manyparts", **manyparts_page.facts(judged("manyparts", "cells", met))), ["Not met: AR("]),
+        (drift, ["Not met: coverage, AR(.9)", "false alarms, AR(.9), the mean, all data", "shift 6 after 10 windows"]),
         (lambda met: render("plans", **plans_page.facts(judged("plans", "cells", met))), ["Not met: episodes, 64"]),
+        (
+            lambda met: render("sidebyside", **manyparts_page.side_by_side(judged("sidebyside", "cells", met))),
+            ["Not met: 2 or 100 steps, 64 side by side"],
+        ),
         (lambda met: render("method", **page.method_facts(judged("method", "criteria", met))), ["forgotten its start"]),
     ],
 )

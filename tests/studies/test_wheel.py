@@ -21,7 +21,7 @@ def package_files() -> list[Path]:
 
 def test_the_wheel_is_the_package() -> None:
     assert BUILD["wheel"]["packages"] == ["src/inferl"]
-    assert set(BUILD["wheel"]) == {"packages"}  # nothing else is put in
+    assert set(BUILD["wheel"]) == {"packages", "py-api"}  # nothing else is put in
     installs = [line for line in (ROOT / "CMakeLists.txt").read_text().splitlines() if line.startswith("install(")]
     assert installs == ["install(TARGETS _native LIBRARY DESTINATION inferl/engine)"]
     studies = {path.parent.name for path in (ROOT / "studies").rglob("__init__.py")}

@@ -1,0 +1,107 @@
+"""The campaigns: each is known, a finding is seen, and the page is what the results say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from studies.reliability import campaigns, mutants, page, sanitize, soak
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_what_the_results_give() -> None:
+    assert page.page() == page.PAGE.read_text(), "run make pages"
+
+
+def test_every_script_is_a_campaign() -> None:
+    known = {one.command[0] for one in campaigns.campaigns()}
+    scripts = {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py") if re.match(r"(fuzz|kill)_", path.name)}
+    assert scripts <= known
+    assert all(one.tries for one in campaigns.campaigns())
+
+
+def script(tmp_path: Path, code: str) -> campaigns.Campaign:
+    (tmp_path / "try.py").write_text(code)
+    return campaigns.Campaign("try", "fuzz", "nothing", (str(tmp_path / "try.py"),))
+
+
+def test_a_campaign_is_judged_by_its_exit_code_and_its_counts(tmp_path: Path) -> None:
+    counts = "import sys; print('a table'); print('{\"inputs\": 7, \"died\": 0}'); sys.exit(%d)"
+    sound = campaigns.run(script(tmp_path, counts % 0), ["--inputs", "7"], seed=3)
+    assert (sound["passed"], sound["full"], sound["counts"]) == (True, False, {"inputs": 7, "died": 0})
+    assert sound["provenance"]["command"].endswith("try.py --inputs 7 --seed 3")
+    assert sound["provenance"]["seed"] == 3
+    assert not campaigns.run(script(tmp_path, counts % 1), [], seed=0)["passed"]
+    ended_early = campaigns.run(script(tmp_path, "print('nothing was counted')"), [], seed=0)
+    assert not ended_early["passed"]
+    assert ended_early["full"]
+
+
+def test_results_of_other_programs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = {"command": "python tests/kill_service.py", "seed": 0, "commit": "0123456789ab", "seconds": 3.0}
+    file = tmp_path / "kill_service.json"
+    monkeypatch.setattr(campaigns, "RESULTS", tmp_path / "none")
+    monkeypatch.setattr(campaigns, "ELSEWHERE", (file,))
+    for counts in ({"kills": 200, "same bits": True}, {"found": {"kills": 200, "same bits": True}}):
+        file.write_text(json.dumps({"machine": machine, **counts}))
+        (one,) = campaigns.results()
+        assert (one["campaign"], one["group"], one["passed"]) == ("kill_service", "crash", True)
+        assert one["counts"] == {"kills": 200, "same bits": True}
+        assert "200 kills, same bits: yes" in page.page()
+    file.write_text(json.dumps({**machine, "kills": 5, "same bits": False}))
+    assert not campaigns.results()[0]["passed"]
+    assert "**Open findings:** kill_service." in page.page()
+
+
+def test_a_mutant_is_killed_by_a_test_that_notices_it() -> None:
+    path = "src/inferl/variance/kurtosis.py"
+    found = mutants.mutants_of(path, (ROOT / path).read_text())
+    assert len(found) > 30
+    assert len({str(one.tree) for one in found}) == len(found)
+    # In a process of its own: here the module is imported already.
+    code = (
+        "from studies.reliability.mutants import TESTS, mutants_of, outcome; from pathlib import Path\n"
+        f"path = {path!r}; one = next(m for m in mutants_of(path, Path(path).read_text()) if '2 / df' in m.before)\n"
+        "tests = ['tests/variance/test_kurtosis.py']\n"
+        "print(outcome(None, tests), outcome(one, tests), outcome(one, ['tests/test_units.py']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["survived", "killed", "survived"]
+
+
+def test_what_is_mutated_exists_with_its_tests() -> None:
+    for path, tests in mutants.TESTS.items():
+        assert all((ROOT / file).exists() for file in (path, *tests))
+
+
+def test_a_leak_is_seen() -> None:
+    flat = [10.0, 40.0, 50.0, 50.0] + [50.1, 50.0, 50.2, 50.0] * 3
+    leaking = [50.0 + 2.0 * k for k in range(16)]
+    assert soak.growth(flat) < soak.LEAK < soak.growth(leaking)
+
+
+def test_a_process_that_leaks_is_measured() -> None:
+    leaks = "while True: kept.append(bytearray(1 << 20)); print(len(kept), flush=True); time.sleep(.01)"
+    code = f"import time; kept = []\n{leaks}"
+    found = soak.measure(1.5, 0, {"leak": code}, warm=5)["leak"]
+    assert found["rows"] > 10
+    assert found["growth"] > soak.LEAK
+
+
+def test_the_sanitizers_run_the_tests_that_need_no_marker() -> None:
+    marked = re.search(r"^MARKED = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert marked
+    assert marked[1] == sanitize.MARKED
+    assert all((ROOT / test).exists() for build in sanitize.BUILDS.values() for test in build["tests"])
+
+
+def test_a_report_of_tests_is_counted(tmp_path: Path) -> None:
+    report = tmp_path / "tests.xml"
+    report.write_text('<testsuites><testsuite tests="9" failures="1" errors="1" skipped="2"/></testsuites>')
+    assert sanitize.tests_in(report) == {"tests passed": 5, "failed": 2, "skipped": 2}
