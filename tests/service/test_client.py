@@ -98,6 +98,12 @@ def test_a_row_that_cannot_be_written_ends_the_client_and_not_its_thread_alone(s
         client.close()
 
 
+def send_and_flush(client: Client) -> None:
+    """Send a row; either call raises, whichever comes after the answer."""
+    client.send(**row())
+    client.flush(30)
+
+
 class Foreign(http.server.BaseHTTPRequestHandler):
     """A service of somebody else."""
 
@@ -139,9 +145,8 @@ def foreign(*answer: Any) -> Iterator[str]:
 def test_what_is_no_service_is_an_error_and_nobody_waits_for_ever(answer: Any, problem: str) -> None:
     with foreign(*answer) as url:
         client = Client(url, "walk")
-        client.send(**row())
         with pytest.raises(SendingError, match=problem):
-            client.flush(30)
+            send_and_flush(client)
         with pytest.raises(SendingError):
             client.close()
 
