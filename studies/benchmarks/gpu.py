@@ -192,20 +192,24 @@ def main() -> None:
     asked = parser.parse_args()
     machine = describe(command_line()) | {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     results: dict[str, Any] = {"machine": machine, "peaks": peaks(), "cases": []}
+
+    def keep(cases: list[dict[str, Any]]) -> None:
+        """Write what is known so far: a machine may be taken away before the last case."""
+        results["cases"] += cases
+        print(cases, flush=True)
+        if asked.output is not None:
+            asked.output.write_text(json.dumps(results, indent=1) + "\n")
+
     shapes = ((64, 200, 2**18), (512, 200, 2**17), (512, 10_000, 2**15))
     for p, replicas, n in shapes:
         rivals = {"jax": scan(p, replicas), "eager": eager(p, replicas)}
-        results["cases"] += [bootstrap(p, replicas, n, checks) | rivals for checks in (True, False)]
-        print(results["cases"][-2:], flush=True)
+        keep([bootstrap(p, replicas, n, checks) | rivals for checks in (True, False)])
     for p, n in ((64, 2**21), (512, 2**19)):
-        results["cases"] += [least_squares(p, n, value) for value in (False, True)]
-        print(results["cases"][-2:], flush=True)
-    results["cases"].append(end_to_end())
-    print(results["cases"][-1], flush=True)
+        keep([least_squares(p, n, value) for value in (False, True)])
+    keep([end_to_end()])
     results["by shape"] = by_shape()
     print(results["by shape"], flush=True)
-    if asked.output is not None:
-        asked.output.write_text(json.dumps(results, indent=1) + "\n")
+    keep([])
 
 
 if __name__ == "__main__":

@@ -85,8 +85,8 @@ def main() -> None:
             results["cases"].append(found)
             rates = ", ".join(f"{k}: {v:,.0f}" for k, v in found["transitions per second"].items())
             print(f"{found['name']}: x{found['over one thread']:.2f} ({rates})", flush=True)
-    if asked.output is not None:
-        asked.output.write_text(json.dumps(results, indent=1) + "\n")
+            if asked.output is not None:  # after each case: a machine may be taken away before the last one
+                asked.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
