@@ -36,7 +36,12 @@ def newer_python() -> str | None:
     """Return a Python of 3.12 or later, with which the wheel for the stable interface is built; None: there is none."""
     if sys.version_info >= (3, 12):
         return sys.executable
-    return next(filter(None, map(shutil.which, NEWER)), None)
+    return next(filter(_starts, filter(None, map(shutil.which, NEWER))), None)
+
+
+def _starts(python: str) -> bool:
+    """Return whether a command is a Python: managers of versions have stand-ins for those that are not chosen."""
+    return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
 
 
 def on_linux() -> bool:

@@ -6,8 +6,8 @@ Six parts, each a list in validity/results/drift.json:
 
 - limit: Gaussian blocks of known variance, from which the limit of the check was found; its false alarms;
 - coverage: windowed intervals, read at the end of streams that do not change, and once a window has passed a change;
-- alarms: how often the check ever fails in a million steps of a stream that does not change, looked at 128 times, or,
-  where these are episodes, 205 times, and, with a window, after every pane;
+- alarms: how often the check ever fails in a million steps of a stream that does not change, looked at after every
+  block and, with a window, after every pane;
 - power: shifts of 6 and 3 standard errors of a window of 24 panes, after 10 and 20 windows without a change; the check
   fails if it finds a shift while this is within the window, and passes and says so once the window has passed it;
 - evaluators: the same two with evaluators, which must agree with the sums that alarms and power are counted from;
@@ -190,11 +190,26 @@ def alarms(job: Any) -> Result:
         units = made(np.random.default_rng([seed, 2, number]), n)
         block = 16 if episodic else STEPS
         whole, part = Watched(units, block, episodic), Watched(units, pane_of(episodic), episodic, PANES)
-        for watched, column, every in ((whole, "all", 16 if episodic else 4), (part, "window", 1)):
-            looks = range(2 * FEWEST, len(watched.sums) + 1, every)
+        for watched, column in ((whole, "all"), (part, "window")):
+            looks = suspicious(watched.sums, error_of_window(name) * np.sqrt(PANES * pane_of(episodic) * watched.block))
             column_found = next((look * watched.block for look in looks if watched.look(look)), None)
             columns[column].append(column_found)
     return columns
+
+
+def suspicious(sums: Floats, spread: float) -> list[int]:
+    """The numbers of blocks after which a look can raise an alarm: others would take most of the time.
+
+    A change needs a border at which the means differ by four standard errors or more. So where they differ by less than
+    three, by the true spread of a block, the variance would have to be wrong by half; it may be while blocks are few.
+    """
+    total = np.concatenate([[0.0], np.cumsum(sums)])
+    found = list(range(2 * FEWEST, min(32, len(sums)) + 1))
+    for n in range(len(found) + 2 * FEWEST, len(sums) + 1):
+        k = np.arange(FEWEST, n - FEWEST + 1)
+        if (np.abs(total[k] - (k / n) * total[n]) / np.sqrt(k * (n - k) / n)).max() > 3 * spread:
+            found.append(n)
+    return found
 
 
 def power(job: Any) -> Result:
