@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = ["Pong", "run"]
 
 DIMENSION = 512
 SCALINGS = ("unit", "raw")  # features divided by their norm, or as they are
+RUN_STREAM = 1_000  # added to the number of a run, so that its replicas are not those of the whole
 STREAMS = {"games": 0, "returns": 1, "starts": 2, "views": 3}  # of random numbers
 
 
@@ -48,6 +50,7 @@ class Pong:
     discount: float = 0.99
     reward_scale: float = 0.1
     n_replicas: int = 200
+    runs: int = 10  # that the games of a policy are split into; each estimates the value from its own games
     initials: tuple[float, ...] = (128.0, 9.0)  # of the step sizes, for each scaling of the features
     decay: float = 0.65
     cap: float = 0.5
@@ -61,6 +64,11 @@ class Pong:
     def episodes(self) -> int:
         """Games that each policy is evaluated from."""
         return self.batches * self.games
+
+    @property
+    def run_games(self) -> int:
+        """Games of a run."""
+        return self.episodes // self.runs
 
     @property
     def checkpoints(self) -> list[int]:
@@ -83,7 +91,10 @@ class Pong:
         }
 
 
-QUICK = Pong(epsilons=(0.0, 0.5, 1.0), batches=1, games=2, return_batches=1, return_games=6, horizon=300, starts=50)
+RUN_METHODS = ("least squares", "bootstrap", "as printed")
+QUICK = Pong(
+    epsilons=(0.0, 0.5, 1.0), batches=1, games=2, runs=2, return_batches=1, return_games=6, horizon=300, starts=50
+)
 
 
 def games_repeat(folder: Path, settings: Pong, number: int) -> Result:
@@ -138,6 +149,32 @@ def values_repeat(folder: Path, settings: Pong, number: int) -> Result:
     return {"readings": found, "checks": reports}
 
 
+def runs_repeat(folder: Path, settings: Pong, number: int) -> Result:
+    """Evaluate a policy from the games of one run alone: what varies between runs is the estimator's variance."""
+    policy, which = divmod(number, settings.runs)
+    first = which * settings.run_games
+    found: Result = {}
+    for scaling in SCALINGS:
+        methods = settings.methods(scaling, RUN_STREAM + number)
+        methods["bootstrap"] = replace(methods["bootstrap"], companion=False)
+        evaluators: dict[str, inferl.Evaluator | None] = {
+            name: inferl.Evaluator(inferl.TD(DIMENSION), methods[name]) for name in RUN_METHODS
+        }
+        for data in transitions(folder, settings, policy, scaling, slice(first, first + settings.run_games)):
+            for name, evaluator in evaluators.items():
+                evaluators[name] = evaluator and feed(evaluator, data)
+        found[scaling] = {
+            name: evaluator and _estimate(evaluator, start(settings, scaling)) for name, evaluator in evaluators.items()
+        }
+    return found
+
+
+def _estimate(evaluator: inferl.Evaluator, target: Floats) -> Result:
+    interval = evaluator.interval(target, LEVEL, "normal")
+    error = float(interval.standard_error)
+    return {"estimate": float(interval.estimate), "standard_error": error if np.isfinite(error) else None}
+
+
 @cache
 def start(settings: Pong, scaling: str) -> Floats:
     """The target: mean features of the starts of games."""
@@ -152,14 +189,17 @@ def scaled(features: games.Halves, scaling: str) -> Floats:
     return phi if scaling == "raw" else phi / np.maximum(np.linalg.norm(phi, axis=1, keepdims=True), 1e-12)
 
 
-def transitions(folder: Path, settings: Pong, policy: int, scaling: str) -> Iterator[inferl.Transitions]:
-    """The games of a policy, one after the other."""
-    for batch in range(settings.batches):
-        for game in games.load(_file(folder, policy * settings.batches + batch)):
-            phi, n = scaled(game.features, scaling), len(game.rewards)
-            discounts, last = np.full(n, settings.discount), np.arange(n) == n - 1
-            discounts[-1] *= not game.terminated
-            yield inferl.Transitions(phi[:-1], settings.reward_scale * game.rewards, phi[1:], discounts, last=last)
+def transitions(
+    folder: Path, settings: Pong, policy: int, scaling: str, which: slice = slice(None)
+) -> Iterator[inferl.Transitions]:
+    """The games of a policy, or some of them, one after the other."""
+    batches = range(policy * settings.batches, (policy + 1) * settings.batches)
+    played = (game for batch in batches for game in games.load(_file(folder, batch)))
+    for game in islice(played, which.start, which.stop):
+        phi, n = scaled(game.features, scaling), len(game.rewards)
+        discounts, last = np.full(n, settings.discount), np.arange(n) == n - 1
+        discounts[-1] *= not game.terminated
+        yield inferl.Transitions(phi[:-1], settings.reward_scale * game.rewards, phi[1:], discounts, last=last)
 
 
 def features_repeat(folder: Path, settings: Pong, number: int) -> Result:
@@ -208,6 +248,42 @@ def _monte_carlo(own: list[Result]) -> Result:
     found = {"estimate": mean, "standard_error": error, "lower": lower, "upper": upper}
     distinct = len(np.unique(returns.round(12)))
     return {name: _short(x) for name, x in found.items()} | {"games": len(returns), "distinct": distinct}
+
+
+def _variances(settings: Pong, results: list[Result]) -> list[Result]:
+    """A row for each policy, scaling and method: the variance over runs, and what the runs' own intervals say it is.
+
+    `ratio`: the mean of the squared standard errors over the variance. Both intervals are those of a normal law.
+    """
+    if not results:
+        return []
+    keys = [(scaling, method) for scaling in SCALINGS for method in RUN_METHODS]
+    return [
+        {"epsilon": epsilon, "features": scaling, "method": method}
+        | _variance([result[scaling][method] for result in results[i * settings.runs : (i + 1) * settings.runs]])
+        for i, epsilon in enumerate(settings.epsilons)
+        for scaling, method in keys
+    ]
+
+
+def _variance(own: list[Result | None]) -> Result:
+    from scipy.special import chdtri
+
+    kept = [one for one in own if one is not None]  # None: the recursion diverged
+    estimates = np.array([one["estimate"] for one in kept])
+    errors = [one["standard_error"] for one in kept]
+    n, tail = len(kept) - 1, (1 - LEVEL) / 2
+    known = n > 0 and bool(estimates.std() > 0)
+    variance = float(estimates.var(ddof=1)) if known else None
+    return {
+        "runs": len(kept),
+        "diverged": len(own) - len(kept),
+        "estimates": [_short(x) for x in estimates],
+        "mean": _short(estimates.mean()) if kept else None,
+        "variance": _short(variance),
+        "variance_95": [_short(n * variance / chdtri(n, p)) for p in (tail, 1 - tail)] if variance else None,
+        "ratio": _short(np.mean(np.square(errors)) / variance) if variance and None not in errors else None,
+    }
 
 
 def _values(settings: Pong, results: list[Result]) -> list[Result]:
@@ -272,6 +348,7 @@ def run(
         "games": (partial(games_repeat, folder), policies * settings.batches),
         "returns": (returns_repeat, policies * settings.return_batches),
         "values": (partial(values_repeat, folder), policies * len(SCALINGS)),
+        "runs": (partial(runs_repeat, folder), policies * settings.runs),
         "features": (partial(features_repeat, folder), policies),
         "views": (views_repeat, 1),
     }
@@ -288,6 +365,7 @@ def run(
         "games": _by_policy(settings, found["games"], settings.batches, _games),
         "monte_carlo": _by_policy(settings, found["returns"], settings.return_batches, _monte_carlo),
         "features": _by_policy(settings, found["features"], 1, lambda own: own[0]),
+        "variances": _variances(settings, found["runs"]),
         "values": [row for row in values if row["episodes"] == settings.episodes],
         "example": [row for row in values if row["epsilon"] == settings.epsilons[0]],
         "checks": _checks(settings, found["values"]),

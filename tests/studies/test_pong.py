@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,15 @@ from studies.paper.drawing import draw
 
 ROOT = Path(__file__).parents[2]
 TINY = pong.Pong(
-    epsilons=(0.9, 1.0), batches=1, games=2, n_replicas=5, return_batches=1, return_games=2, horizon=100, starts=3
+    epsilons=(0.9, 1.0),
+    batches=1,
+    games=2,
+    runs=2,
+    n_replicas=5,
+    return_batches=1,
+    return_games=2,
+    horizon=100,
+    starts=3,
 )
 
 
@@ -54,6 +63,41 @@ def test_a_game_that_ends_is_worth_nothing_behind_its_end_and_one_that_is_cut_go
         np.testing.assert_allclose(
             np.linalg.norm(chunk.features, axis=1), norms[:-1] if scaling == "raw" else np.ones(len(chunk))
         )
+
+
+def test_a_run_has_the_games_of_its_own_place(tmp_path: Path) -> None:
+    settings = pong.Pong(epsilons=(0.0,), batches=2, games=3, runs=3)
+    for batch in range(2):
+        games.save(some_games(), tmp_path / f"games-{batch:03d}.npz")
+    whole = list(pong.transitions(tmp_path, settings, 0, "raw"))
+    parts = [
+        list(pong.transitions(tmp_path, settings, 0, "raw", slice(2 * run, 2 * run + settings.run_games)))
+        for run in range(settings.runs)
+    ]
+    assert [[len(game) for game in part] for part in parts] == [[4, 6], [5, 4], [6, 5]]
+    joined = [game for part in parts for game in part]
+    for one, other in zip(whole, joined, strict=True):
+        np.testing.assert_array_equal(one.features, other.features)
+
+
+def test_a_policy_has_at_least_ten_runs_and_its_variance_is_that_of_their_estimates() -> None:
+    assert pong.Pong().runs >= 10
+    assert pong.Pong().runs * pong.Pong().run_games == pong.Pong().episodes
+    random = np.random.default_rng(1)
+    settings, found = pong.Pong(epsilons=(0.5, 1.0)), list[dict[str, Any]]()
+    for run in range(20):
+        estimates = {name: {"estimate": random.normal(), "standard_error": 2.0} for name in pong.RUN_METHODS}
+        lost = {name: None if run == 3 else one for name, one in estimates.items()}
+        found.append({"unit": estimates, "raw": lost})
+    rows = pong._variances(settings, found)
+    assert len(rows) == 2 * 2 * 3
+    first = [result["unit"]["bootstrap"]["estimate"] for result in found[:10]]
+    (row,) = [one for one in rows if (one["epsilon"], one["features"], one["method"]) == (0.5, "unit", "bootstrap")]
+    assert row["variance"] == pytest.approx(np.var(first, ddof=1), rel=1e-5)
+    assert row["ratio"] == pytest.approx(4 / np.var(first, ddof=1), rel=1e-5)
+    # The interval of a normal law's variance, 10 values: 0.473 to 3.333 times what is found.
+    np.testing.assert_allclose(np.divide(row["variance_95"], row["variance"]), [0.4731, 3.3329], rtol=1e-3)
+    assert [one["diverged"] for one in rows if one["features"] == "raw"] == [1] * 3 + [0] * 3
 
 
 def test_intervals_are_read_after_the_first_and_the_last_game() -> None:
@@ -102,6 +146,7 @@ def test_a_tiny_run_writes_all_files_and_goes_on_where_it_stopped(tmp_path: Path
     kept = (tmp_path / "games" / "games-000.npz").stat().st_mtime_ns
     (tmp_path / "repeats" / "values.repeats.jsonl").unlink()
     assert pong.run(tmp_path, settings=TINY)["values"] == content["values"]
+    assert {len(row["estimates"]) for row in content["variances"]} == {2}
     assert (tmp_path / "games" / "games-000.npz").stat().st_mtime_ns == kept
 
 
