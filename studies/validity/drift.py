@@ -13,7 +13,7 @@ Six parts, each a list in validity/results/drift.json:
 - evaluators: the same two with evaluators, which must agree with the sums that alarms and power are counted from;
 - features: streams with 64 features, and evaluators that are looked at 20 times.
 
-About 50 minutes of one core.
+About an hour of one core.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LONG = 2**20  # steps of a stream
 PANES = 24
 PANE = 2000  # steps, or those of 100 episodes
 EPISODE = 20  # steps of an episode, where that matters
-LIMITED, COVERED, ALARMED, TRIED, EVALUATED, WIDE = 4000, 1000, 300, 300, 40, 40  # repeats of each part
+LIMITED, COVERED, ALARMED, TRIED, EVALUATED, WIDE = 4000, 1000, 500, 300, 40, 40  # repeats of each part
 CHANGED = 200  # of those of coverage in which something changes
 SHIFTS = {6.0: 1, 3.0: 4}  # in standard errors of a window: the windows in which it is to be found
 LOOKS = 20  # at an evaluator, which takes longer

@@ -260,8 +260,9 @@ def test_an_episode_that_an_epoch_cuts_belongs_to_the_next() -> None:
 
 
 def test_observing_minds_the_limit_too() -> None:
-    evaluator = Evaluator(TD(5000))
-    for state in range(2000):
+    seen = np.arange(1990)
+    evaluator = Evaluator(TD(5000)).update(Transitions(seen, np.zeros(1990), seen, 0.9))
+    for state in range(1990, 2000):
         evaluator.observe(state, 0.0, state, 0.9)
     with pytest.raises(SettingError, match="states seen"):
         evaluator.observe(2000, 0.0, 2000, 0.9)
