@@ -2,23 +2,22 @@
 
     python -m studies.security
 
-The campaigns are `tests/fuzz_service.py` and `tests/kill_service.py`; their results name command, seed and commit.
+The campaigns are *fuzz_service* and *kill_service* of `studies.reliability`.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from studies.markdown import count, table
 from studies.pages import replaced
 from studies.provenance import origin
+from studies.reliability.campaigns import result
 
 __all__ = ["tried", "with_counts"]
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
-RESULTS = Path(__file__).parent / "benchmarks" / "results"
 BEGIN, END = "<!-- tried: written by studies.security -->", "<!-- end of tried -->"
 GROUPS = {
     "lines": "heads and bodies that are no HTTP or lie about their length; noise; cut and with bits flipped",
@@ -34,7 +33,8 @@ GROUPS = {
 
 def tried(fuzzed: dict[str, Any], killed: dict[str, Any]) -> str:
     """Return what was tried, and what happened, in Markdown."""
-    rows = []
+    made, made_kills = origin(fuzzed["provenance"]), origin(killed["provenance"])
+    fuzzed, killed, rows = fuzzed["counts"], killed["counts"], []
     for group, about in GROUPS.items():
         counts = fuzzed["groups"][group]
         answered = {status: n for status, n in counts.items() if n and status not in ("200", "closed", "left")}
@@ -42,24 +42,23 @@ def tried(fuzzed: dict[str, Any], killed: dict[str, Any]) -> str:
         gone = counts["closed"] + counts["left"]
         rows.append([about, count(sum(counts.values())), count(counts["200"]), refused or "-", count(gone)])
     head = ["what", "requests", "taken (200)", "refused, by status", "no answer"]
-    bad = {name: fuzzed["all"][name] for name in ("500", "hung", "told too much", "wrong")}
     memory = fuzzed["megabytes"]
     return "\n".join(
         [
             table(head, rows, text=(head[0], head[3])),
             "",
-            f"Of {fuzzed['requests']:,} requests, {bad['500']:,} were answered with an error of the server, "
-            f"{bad['hung']:,} not within 30 seconds, {bad['told too much']:,} with a traceback, a path or an address "
-            f"in memory, and {bad['wrong']:,} otherwise than they should be. *Taken* are the sound ones, questions, "
-            "and damaged ones whose rows are sound all the same; *no answer* is a connection that was closed, by the "
-            "server because what came was no HTTP, or by the client, who went away.",
+            f"Of {fuzzed['requests']:,} requests, {fuzzed['500']:,} were answered with an error of the server, "
+            f"{fuzzed['hung']:,} not within 30 seconds, {fuzzed['told too much']:,} with a traceback, a path or an "
+            f"address in memory, and {fuzzed['wrong']:,} otherwise than they should be. *Taken* are the sound ones, "
+            "questions, and damaged ones whose rows are sound all the same; *no answer* is a connection that "
+            "was closed, by the server because what came was no HTTP, or by the client, who went away.",
             "",
             f"{fuzzed['confirmed batches']:,} batches were confirmed, {fuzzed['confirmed rows']:,} rows. The journals "
             "held each of them once, and no other; the rows of the honest senders were theirs, number by number "
             f"({fuzzed['numbered rows']:,}); the runs had the bits of a replay of the journals. The two servers took "
             f"{memory['at first']:,} MB at first, {memory['most']:,} MB at most and {memory['at last']:,} MB at last.",
             "",
-            f"Made by {origin(fuzzed['provenance'])}.",
+            f"Made by {made}.",
             "",
             f"**Kills.** A server was killed {killed['kills']:,} times (SIGKILL), {killed['while starting']:,} times "
             f"before it listened, while four clients sent {killed['rows']:,} rows in {killed['batches']:,} batches and "
@@ -67,15 +66,14 @@ def tried(fuzzed: dict[str, Any], killed: dict[str, Any]) -> str:
             f"{_yes(killed['recorded once'])}. Rows in the journal of which no sender knew: {killed['unconfirmed']:,}. "
             f"The run file equal, bit for bit, to a replay of the journal: {_yes(killed['same bits'])}.",
             "",
-            f"Made by {origin(killed['provenance'])}.",
+            f"Made by {made_kills}.",
         ]
     )
 
 
 def with_counts(page: str) -> str:
     """Put what was tried between the two marks of the page."""
-    fuzzed, killed = (json.loads((RESULTS / f"{name}_service.json").read_text()) for name in ("fuzz", "kill"))
-    return replaced(page, BEGIN, END, tried(fuzzed, killed))
+    return replaced(page, BEGIN, END, tried(result("fuzz_service"), result("kill_service")))
 
 
 def _yes(is_so: bool) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Judgement", "Lost", "ask_worker", "command", "recorder", "serve"]
+__all__ = ["Judgement", "Lost", "ask_worker", "command", "serve"]
 
 START = 120.0  # seconds that a worker may take for its imports
 PATIENCE = 20.0  # seconds for one input
@@ -123,20 +123,6 @@ def ask_worker(fuzzer: str, numbers: Iterable[int], seed: int) -> Iterator[tuple
 # The command.
 
 
-def recorder(path: Path | None, seed: int) -> Callable[[dict[str, Any]], None]:
-    """Return a function that writes what was counted, with what made it; without a path it writes nothing."""
-    sys.path.append(str(Path(__file__).parents[1]))
-    from studies.provenance import provenance
-
-    made_by = provenance(seed)
-
-    def record(content: dict[str, Any]) -> None:
-        if path is not None:
-            path.write_text(json.dumps({"provenance": made_by} | content, indent=1) + "\n")
-
-    return record
-
-
 def command(
     doc: str | None,
     outcomes: Sequence[str],
@@ -157,7 +143,6 @@ def command(
     options.add_argument("--inputs", type=int, default=inputs)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--first", type=int, default=0, help="number of the first input")
-    options.add_argument("--output", type=Path, help="a file for what is counted")
     options.add_argument("--show", type=int, metavar="NUMBER", help="judge this input alone, and say what was found")
     options.add_argument(
         "--list", action="append", choices=outcomes, help="print inputs with this outcome; default: bad"
@@ -165,7 +150,6 @@ def command(
     said = options.parse_args()
     if said.show is not None:
         return show(said.show, said.seed)
-    record = recorder(said.output, said.seed)
     counts: Counter[tuple[str, str]] = Counter()
     judgements = campaign(range(said.first, said.first + said.inputs), said.seed)
     for one in track(judgements, "inputs", said.inputs):
@@ -178,6 +162,6 @@ def command(
         print(f"{group:14}", *(f"{counts[group, outcome]:20,}" for outcome in outcomes))
     whole = {outcome: sum(counts[group, outcome] for group in groups) for outcome in outcomes}
     print(f"{'all':14}", *(f"{n:20,}" for n in whole.values()))
-    record({"groups": {group: {o: counts[group, o] for o in outcomes} for group in groups}, "all": whole} | facts())
-    print(json.dumps({"inputs": said.inputs, **whole}))
+    each = {group: {outcome: counts[group, outcome] for outcome in outcomes} for group in groups}
+    print(json.dumps({"inputs": said.inputs, **whole, **facts(), "groups": each}))
     sys.exit(any(whole[outcome] for outcome in bad))

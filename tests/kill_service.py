@@ -1,9 +1,7 @@
 """Kill the service at random under clients that send, and start it again: every confirmed row counts once.
 
 At the end, the run file has the bits of a replay of the journal, and the journal holds what each client has sent, in
-its order. A few kills run in the tests; a campaign:
-
-    python tests/kill_service.py --kills 200 --output studies/benchmarks/results/kill_service.json
+its order. A few kills run in the tests; a campaign: `python tests/kill_service.py --kills 200`.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from fuzzing import recorder
 from serving import Server, same_as_replay
 
 from inferl.service import client as sending
@@ -167,15 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, help="a file for what is counted")
     asked = parser.parse_args(arguments)
-    record = recorder(asked.output, asked.seed)
     logging.getLogger("inferl").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         found = campaign(Path(folder), asked.kills, asked.seed)
-    content = {name.replace("_", " "): value for name, value in vars(found).items()}
-    print(json.dumps(content))
-    record(content)
+    print(json.dumps({name.replace("_", " "): value for name, value in vars(found).items()}))
     if not (found.recorded_once and found.same_bits and found.unconfirmed == 0):
         raise SystemExit("rows were lost, or counted twice")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from studies.provenance import ROOT, provenance
 
-__all__ = ["GROUPS", "RESULTS", "Campaign", "campaigns", "keep", "results", "run"]
+__all__ = ["GROUPS", "RESULTS", "Campaign", "campaigns", "keep", "result", "results", "run"]
 
 RESULTS = Path(__file__).parent / "results"
 # Of each group: the option that says how much, and the length of a full campaign unless it is named below.
@@ -30,12 +30,7 @@ GROUPS = {
     "mutants": ("--sample", 0),
 }
 STREAMS = ("kafka", "redis", "file")
-# Results that other programs write; they are read where this package has none of that name.
-ELSEWHERE = (
-    ROOT / "studies" / "benchmarks" / "results" / "fuzz_service.json",
-    ROOT / "studies" / "benchmarks" / "results" / "kill_service.json",
-)
-MADE = ("command", "seed", "commit", "kernel", "python", "system", "cores", "versions", "processor", "blas", "date")
+FULL = {"kill_service": 200}  # a kill of it is short
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ class Campaign:
     @property
     def full(self) -> int:
         """The length of a full campaign; 0: all that there is."""
-        return GROUPS[self.group][1]
+        return FULL.get(self.name, GROUPS[self.group][1])
 
 
 def campaigns() -> list[Campaign]:
@@ -121,32 +116,13 @@ def keep(result: dict[str, Any]) -> Path:
     return path
 
 
+def result(name: str) -> dict[str, Any]:
+    """Return the last result of a campaign."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
 def results() -> list[dict[str, Any]]:
     """Return the last results, sorted by group and name."""
-    paths = {path.stem: path for path in (*ELSEWHERE, *RESULTS.glob("*.json")) if path.exists()}
-    found = [_read(path) for path in paths.values()]
+    found = [result(path.stem) for path in RESULTS.glob("*.json")]
     return sorted(found, key=lambda one: (list(GROUPS).index(one["group"]), one["campaign"]))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return a result; one that another program wrote has its origin and its counts under names of its own."""
-    found: dict[str, Any] = json.loads(path.read_text())
-    if "campaign" in found:
-        return found
-    made = next((part for part in found.values() if isinstance(part, dict) and "commit" in part), found)
-    counts: dict[str, Any] = {}
-    for name, part in found.items():
-        if part is not made and name not in MADE:
-            counts |= part if isinstance(part, dict) else {name: part}
-    known = next((one for one in campaigns() if one.name == path.stem), None)
-    bad = [name for name, value in counts.items() if value is False]
-    return {
-        "provenance": made,
-        "campaign": path.stem,
-        "group": known.group if known else path.stem.partition("_")[0].replace("kill", "crash"),
-        "tries": known.tries if known else path.stem.replace("_", " "),
-        "full": None,
-        "seconds": counts.pop("seconds", None),
-        "passed": not bad,
-        "counts": counts,
-    }

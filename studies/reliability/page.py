@@ -39,7 +39,7 @@ def page() -> str:
         groups=groups,
         aims=AIMS,
         failed=[one["campaign"] for one in found if not one["passed"]],
-        short=[one["campaign"] for one in found if one["full"] is False],
+        short=[one["campaign"] for one in found if not one["full"]],
         missing=[one.name for one in campaigns() if one.name not in ran],
         survivors=[line for one in found for line in one["counts"].get("survivors", [])],
         origins=[f"{one['campaign']}: {origin(one['provenance'])}" for one in found],
@@ -47,8 +47,9 @@ def page() -> str:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    length = {True: "yes", False: "no", None: "not said"}[one["full"]]
-    return [one["campaign"], one["tries"], counted(one["counts"]), "nothing" if one["passed"] else "**yes**", length]
+    counts = {name: value for name, value in one["counts"].items() if name != "groups"}  # those of each kind of input
+    found, length = "nothing" if one["passed"] else "**yes**", "yes" if one["full"] else "no"
+    return [one["campaign"], one["tries"], counted(counts), found, length]
 
 
 def counted(counts: dict[str, Any]) -> str:

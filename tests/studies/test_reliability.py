@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -43,20 +42,14 @@ def test_a_campaign_is_judged_by_its_exit_code_and_its_counts(tmp_path: Path) ->
     assert ended_early["full"]
 
 
-def test_results_of_other_programs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = {"command": "python tests/kill_service.py", "seed": 0, "commit": "0123456789ab", "seconds": 3.0}
-    file = tmp_path / "kill_service.json"
-    monkeypatch.setattr(campaigns, "RESULTS", tmp_path / "none")
-    monkeypatch.setattr(campaigns, "ELSEWHERE", (file,))
-    for counts in ({"kills": 200, "same bits": True}, {"found": {"kills": 200, "same bits": True}}):
-        file.write_text(json.dumps({"machine": machine, **counts}))
-        (one,) = campaigns.results()
-        assert (one["campaign"], one["group"], one["passed"]) == ("kill_service", "crash", True)
-        assert one["counts"] == {"kills": 200, "same bits": True}
-        assert "200 kills, same bits: yes" in page.page()
-    file.write_text(json.dumps({**machine, "kills": 5, "same bits": False}))
-    assert not campaigns.results()[0]["passed"]
-    assert "**Open findings:** kill_service." in page.page()
+def test_a_finding_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "RESULTS", tmp_path)
+    found = campaigns.run(script(tmp_path, 'print(\'{"kills": 200, "groups": {"some": 1}}\')'), [], seed=0)
+    campaigns.keep(found)
+    assert "| try | nothing | 200 kills | nothing | yes |" in page.page()
+    campaigns.keep(found | {"passed": False, "full": False})
+    assert "**Open findings:** try." in page.page()
+    assert "say little: try." in page.page()
 
 
 def test_a_mutant_is_killed_by_a_test_that_notices_it() -> None:
