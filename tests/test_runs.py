@@ -277,3 +277,17 @@ def test_a_run_without_a_target_is_refused(tmp_path: Path) -> None:
     run.save(tmp_path / "walk.run")
     with pytest.raises(CheckpointCorruptError, match="the run has no target"):
         Run.load(tmp_path / "walk.run")
+
+
+def test_a_chunk_that_raises_in_the_middle_leaves_no_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken of it is not all that its source has read."""
+    monkeypatch.setattr("inferl.methods.linear_system.MOST_SOLVED", 40)
+    n = 3100
+    log = pa.table({"s": np.r_[np.arange(3000) % 3, np.arange(100) + 5], "reward": np.ones(n)})
+    source = table(log, state="s", n_states=1000, discount=0.5)
+    run = Run(Evaluator(inferl.TD(1000)), target=0)
+    chunk = next(iter(source))
+    with pytest.raises(SettingError, match="states seen"):
+        run.take(chunk, source)
+    assert 0 < run.evaluator.n < len(chunk)
+    assert run.position is None

@@ -219,7 +219,8 @@ class Run:
     def taking(self, chunk: Any, source: Source | None = None) -> Iterator[None]:
         """Take a chunk in parts, which end where readings are due; yield after each part.
 
-        The position is that of the source, so it is right after the last part only.
+        The position is that of the source, so it is right after the last part only. Until then there is none: if a part
+        raises, a run that has taken the parts before it is not at the end of the chunk.
         """
         start, borders = 0, self.evaluator.borders(chunk)
         if borders[:1] == [0]:
@@ -230,10 +231,10 @@ class Run:
             stop = min(start + max(self.due - self.evaluator.n, 1), border)
             self.fold(chunk[start:stop], source)
             start = stop
-            if source is None:
-                self.position = None  # data from elsewhere: no position of a source stands for all of it
-            else:
+            if source is not None:
                 self.follow(source)
+            if source is None or stop < len(chunk):
+                self.position = None  # data from elsewhere, or a part: no position of a source stands for all of it
             if self.evaluator.n >= self.due or start in borders:
                 self.read()
             yield
