@@ -341,3 +341,16 @@ def test_episodes_that_are_open_in_any_part_are_blocks() -> None:
     assert levels.blocks[0] == 60
     alone = np.mean([float(part.interval(0).standard_error) for part in parts])
     assert merged.interval(0).standard_error == pytest.approx(alone / np.sqrt(3), rel=0.1)
+
+
+def test_evaluators_of_two_versions_of_a_policy_are_not_merged() -> None:
+    here = np.zeros(500, int)
+    one, other, none = (
+        Evaluator(TD(1)).update(inferl.Transitions(here, here, here, 0.5, **version))
+        for version in ({"version": here + 1}, {"version": here + 2}, {})
+    )
+    with pytest.raises(SettingError, match=r"several versions of the policy \(1, 2\)"):
+        inferl.merge(one, other)
+    merged = inferl.merge(none, one)
+    with pytest.raises(SettingError, match="more than one version"):
+        merged.update(inferl.Transitions(here, here, here, 0.5, version=here + 2))

@@ -110,12 +110,15 @@ class DivergenceError(InferlError, ArithmeticError):
         Number of the transition (from 1) at which it was detected.
     replica
         Number of the replica, or None for the point estimate.
+    first_unsound
+        Number of the first transition that cannot be processed without it: `step`, or where what diverges begins.
     """
 
     def __init__(self, message: str, step: int, replica: int | None) -> None:
         super().__init__(message)
         self.step = step
         self.replica = replica
+        self.first_unsound = step
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.step, self.replica), self.__dict__

@@ -213,8 +213,9 @@ class Evaluator:
             raise ShapeError("increments have another number of terms, form (dense or sparse) or damping than before")
         self._schedule.admit(self._state, data)
         self._schedule.update(self._state, data)
-        # Single steps may be buffered, unless each must first pass a check that needs a chunk.
+        # Single steps may be buffered, unless each must first pass a check that needs a chunk, or needs a time.
         limited = self.method.limited(self.algorithm) or self.algorithm.checks_rows
+        limited |= self.window is not None and self.window.seconds is not None
         if isinstance(data, Transitions) and columns == 1 and not limited:
             self._observed.tabular = tabular
 

@@ -245,3 +245,35 @@ def three_features() -> inferl.Transitions:
     rng = np.random.default_rng(1)
     phi = rng.normal(size=(201, 3))
     return inferl.Transitions(phi[:-1], rng.normal(size=200), phi[1:], 0.9)
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 1000, 5000])
+def test_what_diverges_in_a_pilot_stops_at_one_place(chunk: int) -> None:
+    """The features of the next step are much longer, so the recursion explodes within its first rows."""
+    one = np.ones((5000, 1))
+    data = inferl.Transitions(one, 1e290 * np.random.default_rng(0).normal(size=5000), 20 * one, 0.99)
+    method = replace(PILOTED["automatic"], initial=np.zeros(1))
+    with SHORT:
+        evaluator = Evaluator(TD(1), method)
+        with pytest.raises(inferl.errors.DivergenceError):
+            evaluator.update(data[start : start + chunk] for start in range(0, 5000, chunk))
+        assert evaluator.n == state_of(evaluator).seen == 192  # of a pilot of 256 rows, all but its last tile
+
+
+def test_a_solution_that_overflows_is_no_start(tmp_path: Path) -> None:
+    here = np.random.default_rng(0).integers(2, size=300)
+    with SHORT:
+        evaluator = Evaluator(TD(2), PILOTED["solved"])
+        with pytest.raises(inferl.errors.DivergenceError, match="not a finite number"):
+            evaluator.update(inferl.Transitions(here, np.full(300, 1e308), here, 0.5))
+        evaluator.save(tmp_path / "run")
+        assert_same_bits(Evaluator.load(tmp_path / "run"), evaluator)
+
+
+def test_increments_that_diverge_in_the_first_tile_of_a_chunk_say_so() -> None:
+    y = np.random.default_rng(0).normal(size=(4000, 1))
+    rows = Increments.dense(np.full((4000, 1, 1), -1.0), y)
+    evaluator = Evaluator(Linear(1), OnlineBootstrap(inferl.Constant(0.5, cap=None), n_replicas=10, initial=0))
+    with pytest.raises(inferl.errors.DivergenceError):
+        evaluator.update(rows[start : start + 64] for start in range(0, 4000, 64))
+    assert evaluator.n % 64 == 0

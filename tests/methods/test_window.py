@@ -394,3 +394,41 @@ def test_dependence_before_the_window_is_known_in_it() -> None:
     assert course.length.sum() == 31 * 2048
     np.testing.assert_allclose(course.rate[:9, 0], other.rate[:9, 0], rtol=0.02)
     np.testing.assert_allclose(course.blocks[:9], other.blocks[:9], rtol=0.02)
+
+
+def test_a_step_without_a_time_is_refused_and_the_window_goes_on() -> None:
+    here, times = np.zeros(10, int), np.arange(10.0)
+    evaluator = Evaluator(TD(1), window=Window(2, "1h")).update(Transitions(here, here, here, 0.5, time=times))
+    with pytest.raises(ShapeError, match="need the time of each row"):
+        evaluator.observe(0, 1.0, 0, 0.5)
+    evaluator.observe(0, 1.0, 0, 0.5, time=11.0)
+    assert evaluator.interval(0).n == 11
+
+
+def test_increments_keep_their_form_in_a_window_too() -> None:
+    rows = np.ones((300, 1, 2))
+    evaluator = Evaluator(Linear(2), window=Window(2, 1000)).update(
+        Increments.dense(rows[:, 0, :, None] * rows, rows[:, 0])
+    )
+    two = Increments(*(np.ones((300, 3, 2)),) * 2, np.ones((300, 3)), np.zeros(2), np.ones(300))
+    with pytest.raises(ShapeError, match="another number of terms"):
+        evaluator.update(two)
+
+
+@pytest.mark.parametrize("window", [None, Window(3, every=10_000)])
+@pytest.mark.parametrize("n", [8192, 12_800, 25_001, 40_007])
+def test_increments_of_which_none_is_pending_are_saved(window: Window | None, n: int, tmp_path: Path) -> None:
+    y = np.random.default_rng(0).normal(size=(n, 1))
+    evaluator = Evaluator(Linear(1), window=window).update(Increments.dense(np.ones((n, 1, 1)), y))
+    evaluator.save(tmp_path / "run")
+    assert_same_bits(Evaluator.load(tmp_path / "run"), evaluator)
+
+
+def test_what_overflowed_before_the_window_does_not_hide_a_change() -> None:
+    rewards, here = np.random.default_rng(0).normal(size=40_000), np.zeros(40_000, int)
+    rewards[-3000:] += 5
+    rewards[500] = 1e200
+    whole = Evaluator(TD(1)).update(Transitions(here, rewards, here, 0.5))
+    windowed = Evaluator(TD(1), window=Window(8, every=1000)).update(Transitions(here, rewards, here, 0.5))
+    found = [next(c for c in one.report(0).checks if c.name == "drift").status for one in (whole, windowed)]
+    assert found == ["not available", "failed"]

@@ -93,8 +93,7 @@ class Increments(Rows):
             residual = unexplained(residual, self.leverage(inverse))
         if not isinstance(u, Sparse) or self.damping.any():
             return _summed("tkp,tk->tp", dense(u), residual) - self.damping * theta
-        n = len(self)
-        return Sparse(u.index.reshape(n, -1), (u.value * residual[..., None]).reshape(n, -1), u.size)
+        return _together(Sparse(u.index, u.value * residual[..., None], u.size))
 
     def leverage(self, inverse: Floats) -> Floats:
         """Leverage of each term, v . A^-1 u with the inverse (p, p) of the sum of all A_t: (T, K)."""
@@ -118,9 +117,8 @@ class Increments(Rows):
         if not isinstance(u, Sparse) or not isinstance(v, Sparse) or self.damping.any():
             return None
         # A value of 0 is padding, or follows a termination: it involves no parameter.
-        n = len(self)
-        index = np.concatenate([x.index.reshape(n, -1) for x in (u, v)], axis=1)
-        value = np.concatenate([x.value.reshape(n, -1) for x in (u, v)], axis=1)
+        both = [_together(x) for x in (u, v)]
+        index, value = (np.concatenate([getattr(x, name) for x in both], axis=1) for name in ("index", "value"))
         return np.asarray(index[value != 0])
 
     def at_indices(self, index: Integers, seen: Integers, capacity: int) -> Increments:
@@ -142,9 +140,9 @@ class Increments(Rows):
 
     def features(self) -> Vectors:
         """The features of the steps: u, all terms together, (T, p) or (T, entries)."""
-        u, n = self.u, len(self)
+        u = self.u
         if isinstance(u, Sparse):
-            return Sparse(u.index.reshape(n, -1), u.value.reshape(n, -1), u.size)
+            return _together(u)
         return u[:, 0] if u.shape[1] == 1 else u.sum(axis=1)
 
     def measured(self) -> Floats | None:
@@ -266,6 +264,12 @@ def _rows_of(x: Vectors) -> Vectors:
         m = x.index.shape[-1]
         return Sparse(x.index.reshape(-1, m), x.value.reshape(-1, m), x.size)
     return x.reshape(-1, x.shape[-1])
+
+
+def _together(x: Sparse) -> Sparse:
+    """Put the entries of all terms (T, K, m) of a step in one row: (T, K m)."""
+    shape = len(x.index), x.index.shape[1] * x.index.shape[2]  # not -1: there may be no step
+    return Sparse(x.index.reshape(shape), x.value.reshape(shape), x.size)
 
 
 def _summed(indices: str, x: Floats, y: Floats) -> Floats:

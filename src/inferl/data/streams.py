@@ -90,13 +90,14 @@ class Streams:
 
         Increments have no episodes: they form one stream with one endless episode.
         """
+        if len(chunk) == 0:
+            rows = chunk if isinstance(chunk, Increments) else chunk.without_borders()
+            none, no = np.zeros(0, np.int64), np.zeros(0, bool)
+            return self, Steps(rows, no, Clock(none, none, none, none, none, no))
         if isinstance(chunk, Increments):
             zero = np.zeros(len(chunk), np.int64)
             after, steps = self.place(Transitions(zero, zero, zero, discounts=1.0))
             return after, Steps(chunk, steps.first, steps.clock)
-        if len(chunk) == 0:
-            none = np.zeros(0, np.int64)
-            return self, Steps(chunk.without_borders(), chunk.last, Clock(none, none, none, none, none, chunk.last))
         if chunk.stream.min() == chunk.stream.max():
             return self._place_one_stream(chunk)
         # Successive rows of one stream are a run: what happens within it concerns no other stream.

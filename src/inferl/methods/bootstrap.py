@@ -279,7 +279,11 @@ class OnlineBootstrap(Method):
             new = on_host(increments[rows])
             state = replace(state, pilot=appended(state.pilot or (), FirstEpoch(new, clock[rows])))
             if state.seen >= first_epoch_rows(new.n_parameters, new):
-                state, rest = self.launched(state), slice(rows.stop, None)
+                try:
+                    state, rest = self.launched(state), slice(rows.stop, None)
+                except DivergenceError as error:  # at whatever step: the rows of a pilot are folded with its last tile
+                    error.first_unsound = int(clock.step[start])
+                    raise
                 return self.fold(state, increments[rest], clock[rest]) if rows.stop < len(increments) else state
         return state
 
@@ -302,6 +306,14 @@ class OnlineBootstrap(Method):
         if perturbed:
             replica = self.first_replica + np.arange(self.n_replicas)
             iterate[:, 1:] = solution.replicas(clock, self.multipliers, self.seed, replica)
+        if not np.isfinite(iterate).all():
+            first = int(np.argmin(np.isfinite(iterate).all(axis=0)))
+            raise DivergenceError(
+                "the least-squares solution of the first rows is not a finite number, so no row can start there; "
+                "divide the features or the rewards by a large number",
+                len(rows),
+                None if first == 0 else self.first_replica + first - 1,
+            )
         weights = np.diff(self.weight_sum(np.arange(len(rows) + 1)))
         blocks = state.blocks and state.blocks.updated(clock.slot, self.multipliers.ticks(clock), weights)
         scale = float(np.abs(solution.theta).max())

@@ -95,7 +95,8 @@ def _found(reading: LeastSquaresReading | None) -> LatestChange | str | None:
             f"too few blocks to tell a change from noise: {len(course.length)} of {2 * FEWEST}; a block is "
             f"{shortest:,} {unit}{'' if unit == 'episodes' else ' of each stream'}, or a pane of a window"
         )
-    noisy = np.flatnonzero((reading.standard_error > 0) & np.isfinite(reading.standard_error))
+    known = np.isfinite(course.sums).all(axis=0) & np.isfinite(course.rate).all(axis=0)
+    noisy = np.flatnonzero((reading.standard_error > 0) & np.isfinite(reading.standard_error) & known)
     if not len(noisy):
         return "nothing varies, or the variance is not known"
     ess = np.where(np.isnan(reading.variance_ess), np.inf, reading.variance_ess) * total / reading.units
@@ -107,11 +108,11 @@ def _found(reading: LeastSquaresReading | None) -> LatestChange | str | None:
         for i in noisy
     ]
     within = [[change for change in found if change.latest > course.before] for found in every]
-    known = max(
+    clearest = max(
         within if any(within) else every, key=lambda found: max((abs(c.shift / c.error) for c in found), default=0)
     )
-    if not known:
+    if not clearest:
         return None
-    latest = known[-1]
+    latest = clearest[-1]
     ago = reading.units + course.before - latest.at
-    return LatestChange(latest.shift, latest.error, ago, unit, len(known), any(within), course.before > 0)
+    return LatestChange(latest.shift, latest.error, ago, unit, len(clearest), any(within), course.before > 0)

@@ -249,14 +249,21 @@ class Schedule:
                         method, work = self.method.prepare(self.algorithm, method, run, increments, clock)
                 except DivergenceError as error:
                     before = int(run.clock.step[0]) - 1
-                    sound = max(error.step - before - 1, 0) // TILE * TILE  # rows before the tile that diverged
+                    sound = (error.first_unsound - before - 1) // TILE * TILE  # rows before the tile that diverged
                     raise _DivergedError(error, before + sound) from error
                 yield method, work
 
 
 def merged_states(schedule: Schedule, parts: Sequence[EvaluatorState]) -> EvaluatorState:
     """Merge the states of separate data, without pending rows; streams and carry are those of the first."""
+    versions = sorted({part.version for part in parts if part.version >= 0})
+    if len(versions) > 1:
+        raise SettingError(
+            f"the data are of several versions of the policy ({', '.join(map(str, versions))}), and an interval would "
+            "be about a mixture; merge those of each version by themselves"
+        )
     first = schedule._copied(parts[0])
+    first.version = versions[0] if versions else -1
     if len(parts) == 1:
         return first
     with schedule.working(), np.errstate(all="ignore"):  # overflow is reported by a check
@@ -281,7 +288,7 @@ class _DivergedError(Exception):
 
 def _fingerprints(state: EvaluatorState, rows: Steps | None) -> tuple[int, int]:
     """Combine the fingerprints of a state (outcomes, all columns) with those of rows."""
-    if rows is None:
+    if rows is None or len(rows) == 0:
         return state.outcomes, state.fingerprint
     data, clock = rows.data, rows.clock
     columns: tuple[tuple[Any, ...], tuple[Any, ...]]

@@ -162,6 +162,8 @@ class WindowSchedule(Schedule):
         if len(data):
             draft.tabular = isinstance(data, Transitions) and data.tabular
             draft.ratios_ndim = data.ratios.ndim if isinstance(data, Transitions) else 0
+            if isinstance(data, Increments) and draft.like is None:
+                draft.like = data[:0].copied()
         rows = steps.data if not isinstance(data, Transitions) else _with_first(data, steps)
         opens = np.flatnonzero(np.diff(serial, prepend=state.serial))
         # Rows of one pane are folded in place if they are few: then nothing may come between the pane and the rest.
