@@ -164,10 +164,15 @@ def brief(estimate: float, lower: float, upper: float) -> str:
     '437 [408, 466]'
     >>> brief(-0.001, -0.06, 0.058)
     '0.00 [-0.06, 0.06]'
+    >>> brief(2e300, 1.998e300, 2.002e300)
+    '2e+300 [1.998e+300, 2.002e+300]'
     """
-    width = upper - lower
+    width, largest = upper - lower, max(abs(estimate), abs(lower), abs(upper))
     if not np.isfinite(width):
         return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
+    if largest >= 1e15 or 0 < largest < 1e-9:  # too many digits, or only zeros
+        digits = int(np.clip(2 + np.log10(largest / width), 3, 15)) if width > 0 else 4
+        return f"{estimate:.{digits}g} [{lower:.{digits}g}, {upper:.{digits}g}]"
     digits = int(np.clip(1 - np.floor(np.log10(width)), 0, 12)) if width > 0 else 4
     return f"{estimate:z.{digits}f} [{lower:z.{digits}f}, {upper:z.{digits}f}]"  # z: no -0.00
 

@@ -121,9 +121,11 @@ class Objectives:
 
     def mspbe(self, theta: ArrayLike) -> Floats:
         """Mean-square projected Bellman error of theta (d,), or of each row of (k, d)."""
-        rest = self._rest(theta)
+        length = np.sqrt(np.diagonal(self.moments))
+        unit = np.where(length > 0, length, 1.0)  # features in units of their own, or small ones would count as none
+        rest, moments = self._rest(theta) / unit, self.moments / np.outer(unit, unit)
         # M is singular if features are redundant; b - A theta is in its range.
-        return np.asarray(np.sum(rest * (rest @ np.linalg.pinv(self.moments, hermitian=True)), axis=-1))[()]
+        return np.asarray(np.sum(rest * (rest @ np.linalg.pinv(moments, hermitian=True)), axis=-1))[()]
 
     def _rest(self, theta: ArrayLike) -> Floats:
         given = as_floats("theta", theta)

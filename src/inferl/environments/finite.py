@@ -233,7 +233,7 @@ class FiniteMDP:
         """The long-run average reward per step of a policy, with restarts at the ends of episodes, and the bias.
 
         The bias solves Poisson's equation h = r_pi - g + P h with mean 0 under the stationary law: it is how much more
-        than the average is earned from a state on. It is 0 in states that the policy never visits.
+        than the average is earned from a state on. It is 0 in states that the policy never visits, or leaves for good.
 
         Examples
         --------

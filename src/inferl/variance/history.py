@@ -158,8 +158,13 @@ class History:
     def _thin(self) -> None:
         """Join neighbours of nearly the same age."""
         age = np.cumsum(self.length[::-1])[::-1] - self.length / 2
-        octave = np.floor(FINE * np.log2(age)).astype(np.int64)
-        row = np.cumsum(np.r_[False, octave[1:] != octave[:-1]])
+        fine = FINE
+        while True:
+            octave = np.floor(fine * np.log2(age)).astype(np.int64)
+            row = np.cumsum(np.r_[False, octave[1:] != octave[:-1]])
+            if row[-1] + 1 < len(row):
+                break
+            fine //= 2  # lengths are so different that no two blocks are of the same age
         sums = np.zeros((int(row[-1]) + 1, self.sums.shape[1]), like=self.sums)
         add_rows(sums, row, self.sums)
         self.sums, self.length = sums, np.bincount(row, self.length).astype(np.int64)
