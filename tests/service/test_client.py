@@ -155,8 +155,10 @@ def test_a_service_that_is_away_is_said_once_and_waited_for(tmp_path: Path, capl
     server = Server(tmp_path)
     with caplog.at_level(logging.WARNING, "inferl"):
         client = Client(server.url, "walk", name="early", most_waiting=100, when_full="raise")
-        with pytest.raises(SendingError, match="as many as may"):
-            client.send_rows([row()] * 101)
+        client.send_rows([row()] * 99)
+        with pytest.raises(SendingError, match=r"2 more are too many .*none of them was taken"):
+            client.send_rows([row()] * 2)
+        client.send(**row())
         with pytest.raises(TimeoutError, match="100 rows were not confirmed"):
             client.flush(1.0)
         with served(tmp_path, port=server.port):

@@ -284,3 +284,17 @@ def test_there_is_no_such_journal(tmp_path: Path) -> None:
     Journal(tmp_path).close()
     with pytest.raises(SettingError, match="is empty"):
         list(table(tmp_path))
+
+
+def test_a_crash_before_the_first_record_of_a_segment_leaves_no_empty_one(tmp_path: Path) -> None:
+    """With another limit the segment before it may go on beyond its place."""
+    fill(tmp_path, 6, segment=600)
+    last = segments(tmp_path)[-1]
+    end = last.begin + last.path.stat().st_size
+    last.path.with_name(last.path.name.replace(f"{last.begin}", f"{end}".zfill(len(f"{last.begin}")))).touch()
+    assert segments(tmp_path)[-1].begin == end
+    for sequence in (4, 5):
+        journal = Journal(tmp_path, segment=1 << 20)
+        journal.append("client-0", sequence, 1, b"x" * 100).result()
+        journal.close()
+    assert recorded(tmp_path)[-2:] == [("client-0", 4), ("client-0", 5)]

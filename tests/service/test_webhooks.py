@@ -251,3 +251,19 @@ def test_a_damaged_file_is_an_error(receiver: Receiver, tmp_path: Path) -> None:
     sender.path.write_text("{")
     with pytest.raises(SettingError, match="is damaged"):
         Sender(Hook(receiver.url), tmp_path)
+
+
+def test_two_hooks_of_one_address_remember_each_its_own(
+    receiver: Receiver, decided: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    decisions, checks = (sender_to(receiver, tmp_path, events=events) for events in (("decision",), ("drift", "check")))
+    for one in decided:
+        decisions.after("coin", one)
+    receiver.wait(1)
+    wait_for(lambda: decisions.delivered == 1)
+    decisions.stop()
+    checks.stop()
+    again = sender_to(receiver, tmp_path, events=("decision",))
+    again.after("coin", decided[-1])
+    again.stop()
+    assert len(receiver.got) == 1

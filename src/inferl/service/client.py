@@ -133,14 +133,18 @@ class Client:
                 raise SettingError(f"columns have the lengths {[len(column) for column in columns]}; give equal ones")
             rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
         self._check_process()
+        kept = [_kept_row(row) for row in rows]
         with self._lock:
-            for row in rows:
+            if self._when_full == "raise" and self.waiting + len(kept) > self._most and not self._over():
+                raise SendingError(
+                    f"{self.waiting:,} rows wait for the service, and {len(kept):,} more are too many "
+                    f"(most_waiting={self._most:,}); none of them was taken"
+                )
+            for row in kept:
                 while self.waiting >= self._most and not self._over():
-                    if self._when_full == "raise":
-                        raise SendingError(f"{self.waiting:,} rows wait for the service, as many as may (most_waiting)")
                     self._lock.wait()
                 self._check()
-                self._waiting.append((time.monotonic(), _kept_row(row)))
+                self._waiting.append((time.monotonic(), row))
                 if len(self._waiting) in (1, self._rows):
                     self._lock.notify_all()
 

@@ -172,6 +172,8 @@ class Journal:
                 raise DataError(f"{found[-1].path} is damaged at byte {where:,}; restore it from a copy")
         if torn:
             self._set_aside(last, torn)
+        if self._begin != last.begin:  # it is empty now; the segment before may go on beyond its place
+            last.path.unlink()
         if self._begin == self.durable:
             self._begin_segment()
         else:

@@ -70,7 +70,7 @@ def metrics(hub: Any, streams: int) -> str:
                 lower.add(_or(target, f"{prefix}lower", -math.inf), **of_kind)
                 upper.add(_or(target, f"{prefix}upper", math.inf), **of_kind)
             for number in now["thresholds"]:
-                threshold.add(number, **labels, number=f"{number:g}")
+                threshold.add(number, **labels, number=f"{number!r}")
     for i, sender in enumerate(hub.webhooks.senders):
         labels = {"hook": f"{i}", "host": sender.hook.name}
         sent.add(sender.delivered, result="delivered", **labels)

@@ -166,7 +166,8 @@ class Sender:
 
     def __init__(self, hook: Hook, folder: Path) -> None:
         self.hook = hook
-        self.path = folder / f"{hashlib.sha256(hook.url.encode()).hexdigest()[:16]}.json"
+        about = json.dumps([hook.url, sorted(hook.experiments), sorted(hook.events)])  # one address may have several
+        self.path = folder / f"{hashlib.sha256(about.encode()).hexdigest()[:16]}.json"
         self.delivered = self.given_up = 0
         self._told: dict[str, Any] = {}  # experiment -> event and key -> [state, passed since]
         self._waiting: list[dict[str, Any]] = []
