@@ -46,7 +46,11 @@ def lengths(axes: Axes, unit: str, measured: Collection[float] = ()) -> None:
             return self()
 
     def written(x: float, _: object) -> str:
-        return plain(x) if x in _apart(axes, places()) else ""
+        every = places()
+        shown = _apart(axes, every)
+        if not few and len(shown) < len(every):  # of a regular grid, a part would look strange
+            shown = {x for x in shown if _power(x)}
+        return plain(x) if x in shown else ""
 
     places = Places()
     axes.set_xscale("log")
@@ -88,8 +92,12 @@ def _grid(low: float, high: float, factors: Collection[float]) -> list[float]:
     return [x for power in powers for factor in factors if low <= (x := factor * 10.0**power) <= high]
 
 
+def _power(x: float) -> bool:
+    return bool(np.isclose(np.log10(x) % 1, [0, 1]).any())
+
+
 def _apart(axes: Axes, places: list[float]) -> set[float]:
-    """The places whose numbers do not touch; the ends come first, and then powers of ten."""
+    """The places whose numbers do not touch; powers of ten come first, or the ends where these are few."""
     figure = axes.get_figure()
     points = 72 / figure.dpi if figure is not None else 1.0
 
@@ -99,8 +107,9 @@ def _apart(axes: Axes, places: list[float]) -> set[float]:
         return middle - width / 2, middle + width / 2
 
     kept: list[float] = []
-    ends = {min(places, default=0.0), max(places, default=0.0)}
-    for x in sorted(places, key=lambda x: (x not in ends, abs(np.log10(x) - round(np.log10(x))) > 1e-9, -x)):
+    firsts = [x for x in places if _power(x)]
+    firsts = firsts if len(firsts) >= ENOUGH else [min(places), max(places)] if places else []
+    for x in sorted(places, key=lambda x: (x not in firsts, not _power(x), -x)):
         low, high = span(x)
         if all(high <= span(other)[0] or low >= span(other)[1] for other in kept):
             kept.append(x)
