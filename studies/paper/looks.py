@@ -128,7 +128,7 @@ def ink(color: str) -> str:
     """A colour for the name of a curve: darker, where the curve's own is too pale to be read.
 
     >>> ink("#0072B2"), ink("#FFFF00")
-    ('#0072B2', '#989800')
+    ('#0072B2', '#9A9A00')
     """
     rgb = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     while 1.05 / (_luminance(rgb) + 0.05) < CONTRAST:
