@@ -12,6 +12,8 @@ from studies.paper.summaries import select
 
 __all__ = ["draw"]
 
+RATIO = "width_over_oracle"
+
 
 def draw(content: dict[str, Any], folder: Path) -> None:
     """Draw all figures of a study into a folder."""
@@ -44,18 +46,18 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
     }
 
     figure, (left, right) = figures.panels(2)
-    curves = _curves(content["coverage"], corrected | {"offline bootstrap": "bootstrap offline"})
+    curves = _curves(content["coverage"], corrected | {"offline bootstrap": "bootstrap, offline"})
     figures.coverage(left, curves, "episodes")
     figures.widths(right, curves, "episodes")
     figures.write(figure, _rows(curves), folder, "frozenlake-coverage")
 
     figure, axes = figures.panels(2)
     kinds = {
-        name: {kind: select(content["coverage"], name, kind) for kind in ("percentile", "basic", "normal")}
+        name: {f"{name}, {kind}": select(content["coverage"], name, kind) for kind in ("percentile", "basic", "normal")}
         for name in ("bootstrap", "law alone")
     }
     for panel, (name, curves) in zip(axes, kinds.items(), strict=True):
-        figures.coverage(panel, curves, "episodes", of=name)
+        figures.coverage(panel, curves, "episodes")
         figures.title(panel, {"bootstrap": "corrected bootstrap", "law alone": "law alone unrepaired"}[name])
     figures.write(figure, _rows(*kinds.values()), folder, "frozenlake-kinds")
 
@@ -89,8 +91,8 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
 
     figure, (left, right) = figures.panels(2)
     names = {
-        "bootstrap, a multiplier a step": "bootstrap by step",
-        "bootstrap, a multiplier an episode": "bootstrap by episode",
+        "bootstrap, a multiplier a step": "bootstrap, by step",
+        "bootstrap, a multiplier an episode": "bootstrap, by episode",
         "least squares": "least squares",
     }
     curves = _curves(content["random_features"], names)
@@ -102,9 +104,9 @@ def _frozenlake(content: dict[str, Any], folder: Path) -> None:
 def _example(content: dict[str, Any], folder: Path) -> None:
     figure, (axes,) = figures.panels(1)
     names = {
-        "bootstrap": "bootstrap online",
+        "bootstrap": "bootstrap",
         "least squares": "least squares",
-        "offline bootstrap": "bootstrap offline",
+        "offline bootstrap": "bootstrap, offline",
     }
     figures.bands(axes, content["example"], names, "episodes")
     columns = ("episodes", "estimate", "lower", "upper")
@@ -118,23 +120,32 @@ def _example(content: dict[str, Any], folder: Path) -> None:
 
 def _random_mdp(content: dict[str, Any], folder: Path) -> None:
     cells = content["coverage"]
-    online = {"GTD2": "GTD2", "TDC": "TDC", "GTD": "GTD", "least squares": "least squares", "SAVE": "SAVE"}
-    offline = {f"{name}, offline": f"{name} offline" for name in ("GTD2", "TDC", "GTD")}
+    groups = {
+        "online": ("GTD2", "TDC", "GTD", "least squares"),
+        "offline": ("GTD2, offline", "TDC, offline", "GTD, offline"),
+        "SAVE": ("SAVE",),
+    }
 
-    figure, (left, right) = figures.panels(2)
-    curves = _curves(cells, online | offline)
-    figures.coverage(left, curves, "steps")
-    figures.widths(right, curves, "steps", "width_over_oracle")
-    figures.write(figure, _rows(curves), folder, "random-mdp-coverage")
+    figure, (first, *others) = figures.panels(4, height=4.8, rows=2)
+    shown = {name: _curves(cells, {method: method for method in methods}) for name, methods in groups.items()}
+    figures.widths(first, {name: rows for curves in shown.values() for name, rows in curves.items()}, "steps", RATIO)
+    figures.title(first, "widths")
+    near = figures.room(shown["online"], shown["offline"])
+    for panel, (name, curves) in zip(others, shown.items(), strict=True):
+        if curves:
+            figures.coverage(panel, curves, "steps", near if name != "SAVE" else None)
+        figures.title(panel, f"coverage, {name}")
+    figures.write(figure, _rows(*shown.values()), folder, "random-mdp-coverage")
 
     figure, axes = figures.panels(3)
-    groups = []
-    for panel, name in zip(axes, ("GTD2", "TDC", "GTD"), strict=True):
+    drawn = {}
+    for name in ("GTD2", "TDC", "GTD"):
         names = {f"{name}, as printed": "as printed", f"{name}, law alone": "law alone", name: name}
-        groups.append(_curves(cells, names | {"least squares": "least squares"}))
-        figures.coverage(panel, groups[-1], "steps")
+        drawn[name] = _curves(cells, names | {"least squares": "least squares"})
+    for panel, (name, curves) in zip(axes, drawn.items(), strict=True):
+        figures.coverage(panel, curves, "steps", figures.room(*drawn.values()))
         figures.title(panel, name)
-    figures.write(figure, _rows(*groups), folder, "random-mdp-errata")
+    figures.write(figure, _rows(*drawn.values()), folder, "random-mdp-errata")
 
     figure, (left, right) = figures.panels(2)
     curves = _curves(
@@ -146,5 +157,5 @@ def _random_mdp(content: dict[str, Any], folder: Path) -> None:
         },
     )
     figures.coverage(left, curves, "steps")
-    figures.widths(right, curves, "steps")
+    figures.widths(right, _curves(cells, {"SAVE": "SAVE", "least squares": "least squares"}), "steps")
     figures.write(figure, _rows(curves), folder, "random-mdp-save")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferl import plots
-from studies.paper import figures
+from studies.paper import figures, ticks
 from studies.paper.games import unpacked
+from studies.paper.looks import LOOKS
 from studies.paper.machinery import Result
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["at_the_end", "draw"]
 
+CROP = 1  # the console leaves a notch of its first line blank
 TITLES = {"unit": "features divided by their norm", "raw": "features as they are"}
 METHODS = {  # (method, kind) -> name
     ("bootstrap", "percentile"): "bootstrap, percentile",
@@ -56,32 +58,36 @@ def _over_episodes(content: dict[str, Any], features: str, method: str, kind: st
 def _game(content: dict[str, Any], folder: Path) -> None:
     """A screen, and one run's intervals over episodes."""
     figure, (left, right) = figures.panels(2)
-    views = {"screen": (0.0, "the game"), "input": (0.52, "the last of 4 frames\nthat the network sees")}
+    views = {"screen": (0.0, "the game"), "input": (0.5, "the last of 4 frames\nthat the network sees")}
     with plots.style():
         left.axis("off")
         for name, (x, words) in views.items():
-            inset = left.inset_axes((x, 0.16, 0.48, 0.82))
-            inset.imshow(unpacked(content["views"][name]), interpolation="nearest", aspect="equal")
-            inset.set_xticks([])
-            inset.set_yticks([])
+            inset = left.inset_axes((x, 0.16, 0.45, 0.82), anchor="N")
+            picture = unpacked(content["views"][name])[CROP:]
+            inset.imshow(picture, interpolation="nearest", aspect="equal")
+            inset.set(xticks=[], yticks=[])
+            inset.spines[:].set_visible(False)
             inset.set_xlabel(words, fontsize=7)
-        rows = []
+        rows: list[Result] = []
         for (method, kind), name in METHODS.items():
             own = _over_episodes(content, "unit", method, kind)
             rows += own
             n, estimate, lower, upper = _columns(own, "episodes", "estimate", "lower", "upper")
-            color = figures.looks([name])[name].color
             if kind == "normal" and method == "bootstrap":
-                right.plot(n, lower, color=color, linestyle="--", linewidth=0.8, label=name)
-                right.plot(n, upper, color=color, linestyle="--", linewidth=0.8)
+                style: dict[str, Any] = {"color": LOOKS[name].color, "linestyle": LOOKS[name].line, "linewidth": 0.8}
+                right.plot(n, lower, **style)
+                right.plot(n, upper, **style, label=name)
             else:
-                plots.band(right, n, estimate, lower, upper, name, color)
-        _monte_carlo_line(right, content["monte_carlo"][0])
-        _logarithmic(right)
+                figures.band(right, n, estimate, lower, upper, name, filled=method == "bootstrap")
+        value = content["monte_carlo"][0]
+        look = LOOKS["Monte Carlo"]
+        style = {"color": look.color, "linestyle": look.line, "linewidth": 0.6}
+        right.axhline(value["estimate"], **style, label="Monte Carlo")
+        ticks.lengths(right, "episodes")
         shown = [row for row in rows if row["method"] == "bootstrap"]  # least squares may be wild where games are few
-        right.set_ylim(*_reach([*shown, content["monte_carlo"][0]]))
+        right.set_ylim(*_reach([*shown, value]))
         right.set_ylabel("value of the start, greedy policy")
-        right.legend(frameon=False, fontsize=6, loc="lower right", handlelength=1.4)
+        right.legend(frameon=False, fontsize=6, loc="lower right", handlelength=2)
     figures.write(figure, rows, folder, "pong-example")
 
 
@@ -116,7 +122,7 @@ def _policies(content: dict[str, Any], folder: Path) -> None:
         _bars(panel, groups)
         figures.title(panel, TITLES[features])
         panel.set_ylabel("value of the start")
-    axes[0].legend(frameon=False, fontsize=6, loc="lower left", handlelength=1.2)
+    figures.key(figure, axes[0])
     figures.write(figure, rows, folder, "pong-policies")
 
 
@@ -133,7 +139,7 @@ def _blocks(content: dict[str, Any], folder: Path) -> None:
         panel.axhline(0, color="black", linewidth=0.5, zorder=0)
         figures.title(panel, TITLES[features])
         panel.set_ylabel("difference to least squares")
-    axes[1].legend(frameon=False, fontsize=6, handlelength=1.2)
+    figures.key(figure, axes[0])
     figures.write(figure, rows, folder, "pong-blocks")
 
 
@@ -142,8 +148,8 @@ def _bars(axes: Axes, groups: Mapping[str, Sequence[Result]], centre: Mapping[fl
     epsilons = [row["epsilon"] for row in next(iter(groups.values()))]
     gap = 0.7 / len(groups)
     with plots.style():
-        for i, (name, look) in enumerate(figures.looks(list(groups)).items()):
-            own = groups[name]
+        for i, (name, own) in enumerate(groups.items()):
+            look = LOOKS[name]
             at = np.arange(len(own)) + gap * (i - (len(groups) - 1) / 2)
             estimate, lower, upper = _columns(own, "estimate", "lower", "upper")
             zero = np.array([centre[row["epsilon"]] for row in own]) if centre else np.zeros(len(own))
@@ -168,21 +174,6 @@ def _reach(rows: Sequence[Result]) -> tuple[float, float]:
     lower, upper = _columns(rows, "lower", "upper")
     low, high = float(np.nanmin(lower)), float(np.nanmax(upper))
     return low - 0.6 * (high - low), high + 0.3 * (high - low)
-
-
-def _monte_carlo_line(axes: Axes, row: Result) -> None:
-    axes.axhspan(row["lower"], row["upper"], color="0.8", linewidth=0, zorder=0)
-    axes.axhline(row["estimate"], color="black", linewidth=0.6, linestyle="--", label="Monte Carlo", zorder=1)
-
-
-def _logarithmic(axes: Axes) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    axes.set_xscale("log")
-    axes.set_xlabel("episodes")
-    axes.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
 
 
 def _columns(rows: Sequence[Result], *names: str) -> list[Any]:

@@ -37,28 +37,22 @@ def draw(content: dict[str, Any], folder: Path) -> None:
     _over_episodes(curves, errors, "MSPBE", folder, "sepsis-mspbe")
     _over_episodes(curves, widths, "width of the 95% interval", folder, "sepsis-widths")
 
-    cells = content["coverage"]
-    groups: dict[str, dict[str, str]] = {
-        "value, by table": {
-            name: f"least squares, table, {name}"
-            for name in ("start", "observed starts", "slow heart", "two abnormal", "diabetes")
-        }
-    }
+    cells = content["coverage"]  # those of the value, with a table, have few lengths and are a table
+    groups = {}
     for label in FEATURES:
-        groups[f"θ*, {label}"] = {name: f"{name}, {label}, start" for name in ("GTD2", "TDC", "least squares")}
-    figure, axes = figures.panels(3)
-    drawn = []
-    for panel, (title, names) in zip(axes, groups.items(), strict=True):
+        names = {name: f"{name}, {label}, start" for name in ("GTD2", "TDC", "least squares")}
         # Where many repeats have no interval there is no coverage to draw.
         rows = {
             shown: [given(cell) for cell in select(cells, name) if cell["lost"] < cell["repeats"] / 10]
             for shown, name in names.items()
         }
-        rows = {shown: found for shown, found in rows.items() if found}
-        if rows:
-            figures.coverage(panel, rows, "episodes", of="least squares")
-        figures.title(panel, title)
-        drawn += [row for found in rows.values() for row in found]
+        groups[label] = {shown: found for shown, found in rows.items() if found}
+    figure, axes = figures.panels(2)
+    for panel, (label, curves) in zip(axes, groups.items(), strict=True):
+        if curves:
+            figures.coverage(panel, curves, "episodes", figures.room(*filter(None, groups.values())))
+        figures.title(panel, label)
+    drawn = [row for curves in groups.values() for found in curves.values() for row in found]
     figures.write(figure, figures.flat(drawn), folder, "sepsis-coverage")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,16 @@ from inferl import plots
 from studies.paper import figures
 from studies.paper.changing_behaviour import BEHAVIOURS, FEATURES
 from studies.paper.limits import PROBLEMS
+from studies.paper.looks import LOOKS
 from studies.paper.machinery import Result
 from studies.paper.markov_noise import CASES
 from studies.paper.summaries import select
 from studies.paper.two_readings import READINGS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["draw"]
+
+ITERATES = {"iterate": "iterate", "perturbed": "perturbed iterate"}
+REMAINDERS = {"(4.6)": "average, (4.6)", "(4.5)": "perturbed, (4.5)", "(4.7)": "difference, (4.7)"}
 
 
 def draw(content: dict[str, Any], folder: Path) -> None:
@@ -36,58 +37,51 @@ def draw(content: dict[str, Any], folder: Path) -> None:
 
 
 def _limits(content: dict[str, Any], folder: Path) -> None:
-    figure, (left, right) = figures.panels(2)
-    rows = _iterates(left, content)
-    ratios = {}
-    for problem in PROBLEMS:
-        for number in ("(4.5)", "(4.6)", "(4.7)"):
-            main, rest = (_row(content["remainders"], f"{problem}, {number}", of) for of in ("main term", "remainder"))
-            rows += [main, rest]
-            ratios[f"{number}, {problem}"] = (main["lengths"], np.array(rest["size"]) / np.array(main["size"]))
-    figures.lines(right, ratios, "steps", "remainder / main term")
-    figures.write(figure, _flat(rows), folder, "limits-rates")
+    decays = content["settings"]["decays"]
+    figure, axes = figures.panels(len(decays), height=4.8, rows=2)
+    own = {of: [_row(content["iterates"], f"groups, {decay:g}", of) for decay in decays] for of in ITERATES}
+    distances = [size for rows in own.values() for row in rows for size in row["size"]]
+    limits = (min(distances) / 1.5, max(distances) * 1.2)
+    for i, (panel, decay) in enumerate(zip(axes, decays, strict=True)):
+        curves = {name: (own[of][i]["lengths"], own[of][i]["size"]) for of, name in ITERATES.items()}
+        powers = {"$t^{-(\\eta - 1/2)}$": 0.5 - decay, "$t^{-\\eta/2}$": -decay / 2}
+        figures.lines(panel, curves, "steps", "distance from θ*, r.m.s.", powers, limits)
+        figures.title(panel, f"$\\eta$ = {decay:g}")
+    figures.write(figure, _flat([row for rows in own.values() for row in rows]), folder, "limits-rates")
 
     figure, axes = figures.panels(2)
-    panels = {
-        "linear value": {"step": "bootstrap by step", "as printed": "as printed"},
-        "groups": {"step": "bootstrap by step", "block": "bootstrap by block"},
+    drawn, ratios = [], {}
+    for problem in PROBLEMS:
+        for number, name in REMAINDERS.items():
+            main, rest = (_row(content["remainders"], f"{problem}, {number}", of) for of in ("main term", "remainder"))
+            drawn += [main, rest]
+            ratios[problem, name] = (main["lengths"], np.array(rest["size"]) / np.array(main["size"]))
+    both = [y for _, ys in ratios.values() for y in ys]
+    limits = (min(both) / 1.2, max(both) * 1.2)
+    for panel, problem in zip(axes, PROBLEMS, strict=True):
+        curves = {name: ratios[problem, name] for name in REMAINDERS.values()}
+        figures.lines(panel, curves, "steps", "remainder / main term", limits=limits)
+        figures.title(panel, problem)
+    figures.write(figure, _flat(drawn), folder, "limits-remainders")
+
+    figure, axes = figures.panels(2)
+    laws = {
+        "linear value": {"step": "bootstrap, by step", "as printed": "as printed"},
+        "groups": {"step": "bootstrap, by step", "block": "bootstrap, by block"},
     }
-    for panel, (problem, names) in zip(axes, panels.items(), strict=True):
-        lines = {}
-        for law, shown in names.items():
-            own = [row for row in content["distances"] if row["law"] == f"{problem}, {law}"]
-            lines[shown] = ([row["length"] for row in own], [row["quartiles"][1] for row in own])
+    for panel, (problem, shown_as) in zip(axes, laws.items(), strict=True):
+        medians = {}
+        for law, shown in shown_as.items():
+            found = [row for row in content["distances"] if row["law"] == f"{problem}, {law}"]
+            medians[shown] = ([row["length"] for row in found], [row["quartiles"][1] for row in found])
         low, _, high = content["equal_laws"]
         with plots.style():
             panel.axhspan(low, high, color="0.9", zorder=0)
             limit = content["limit"]["step, groups" if problem == "groups" else "as printed, linear value"]
             panel.axhline(limit, color="black", linewidth=0.6, linestyle="--", zorder=0)
-        figures.lines(panel, lines, "steps", "Kolmogorov distance")
+        figures.lines(panel, medians, "steps", "Kolmogorov distance")
         figures.title(panel, problem)
     figures.write(figure, _flat(content["distances"]), folder, "limits-kolmogorov")
-
-
-def _iterates(axes: Axes, content: dict[str, Any]) -> list[Result]:
-    """Distances from theta*, a shade a learning rate; dotted: of the perturbed iterates. Return what is drawn."""
-    decays, rows = content["settings"]["decays"], []
-    with plots.style():
-        for decay, look in zip(decays, figures.looks([f"{decay:g}" for decay in decays]).values(), strict=True):
-            for of, line in (("iterate", "-"), ("perturbed", ":")):
-                row = _row(content["iterates"], f"groups, {decay:g}", of)
-                label = f"$\\eta$ = {decay:g}" if of == "iterate" else None
-                axes.plot(
-                    row["lengths"],
-                    row["size"],
-                    color=look.color,
-                    linestyle=line,
-                    marker=look.marker,
-                    markersize=3,
-                    label=label,
-                )
-                rows.append(row)
-        figures.logarithmic(axes, "steps", "distance from θ*, root mean square")
-        axes.legend(frameon=False, fontsize=7, handlelength=2)
-    return rows
 
 
 def _row(rows: Sequence[Result], case: str, of: str) -> Result:
@@ -119,28 +113,26 @@ def _markov_noise(content: dict[str, Any], folder: Path) -> None:
 def _two_readings(content: dict[str, Any], folder: Path) -> None:
     figure, (left, right) = figures.panels(2)
     curves = {name: select(content["coverage"], f"{name}, value") for name in READINGS}
-    figures.coverage(left, curves, "steps", of="least squares")
+    figures.coverage(left, curves, "steps")
     distances = {
         name: [row for row in content["distance"] if row["reading"] == name]
         for name in READINGS
         if name != "linear target"
     }
-    shades = list(figures.looks(list(READINGS), "least squares").values())
+    medians = {}
     with plots.style():
-        for (name, rows), look in zip(distances.items(), shades, strict=False):
+        for name, rows in distances.items():
             low, middle, high = np.array([row["quartiles"] for row in rows]).T
-            x = [row["steps"] for row in rows]
-            right.plot(x, middle, **look.style, markersize=3, label=name)
-            right.fill_between(x, low, high, color=look.color, alpha=0.2, linewidth=0)
-        figures.logarithmic(right, "steps", "|value - fixed point| / standard error")
-        right.legend(frameon=False, fontsize=7)
+            medians[name] = ([row["steps"] for row in rows], middle)
+            right.fill_between(medians[name][0], low, high, color=LOOKS[name].color, alpha=0.2, linewidth=0)
+    figures.lines(right, medians, "steps", "|value - fixed point| / standard error")
     figures.write(figure, figures.flat([row for rows in curves.values() for row in rows]), folder, "two-readings")
 
 
 def _changing_behaviour(content: dict[str, Any], folder: Path) -> None:
     figure, axes = figures.panels(2)
-    drawn = []
-    for panel, features in zip(axes, FEATURES, strict=True):
+    every: dict[str, dict[str, list[Result]]] = {}
+    for features in FEATURES:
         curves = {
             f"{name}{', wrong ratios' if wrong else ''}": select(
                 content["coverage"],
@@ -149,8 +141,10 @@ def _changing_behaviour(content: dict[str, Any], folder: Path) -> None:
             for wrong in (False, True)
             for name in BEHAVIOURS
         }
-        curves = {name: rows for name, rows in curves.items() if rows}
-        drawn += [row for rows in curves.values() for row in rows]
-        figures.coverage(panel, curves, "steps", of="least squares")
+        every[features] = {name: rows for name, rows in curves.items() if rows}
+    limits = figures.room(*every.values())
+    for panel, (features, curves) in zip(axes, every.items(), strict=True):
+        figures.coverage(panel, curves, "steps", limits)
         figures.title(panel, features)
-    figures.write(figure, figures.flat(drawn), folder, "changing-behaviour")
+    cells = [row for curves in every.values() for rows in curves.values() for row in rows]
+    figures.write(figure, figures.flat(cells), folder, "changing-behaviour")
