@@ -10,9 +10,10 @@ from typing import Any
 from studies.markdown import Columns, count, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
-from studies.paper.tables import criteria_table, line, made_by
+from studies.paper.tables import criteria_table, line, made_by, span
+from studies.paper.verdicts import said
 
-__all__ = ["criteria", "facts", "lines"]
+__all__ = ["arrived_at", "criteria", "facts", "lines"]
 
 SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
 APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
@@ -90,7 +91,16 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "largest_error": f"{largest:.4f}",
         "smallest_seen": f"{2 * largest:.3f}",
         "starts": str(settings["starts"]),
+        **_growth(content),
+        **_claims(content),
+        **_objections(content),
         "failed": str(sum(check["status"] == "failed" for check in arrived)),
+        **{
+            f"failed_{features}": str(
+                sum(check["status"] == "failed" for check in arrived if check["features"] == features)
+            )
+            for features in SCALINGS
+        },
         "cases": str(len(arrived)),
         "episodes": str(settings["episodes"]),
         "steps": count(steps),
@@ -104,10 +114,105 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _growth(content: dict[str, Any]) -> dict[str, str]:
+    """Where the i.i.d. interval of one run is widest beside an earlier one, and the default interval there."""
+    widths = {
+        method: {
+            row["episodes"]: row["upper"] - row["lower"]
+            for row in content["example"]
+            if (row["features"], row["method"]) == ("unit", method) and None not in (row["lower"], row["upper"])
+        }
+        for method in ("least squares, i.i.d.", "least squares")
+    }
+    single, blocks = widths.values()
+    games = sorted(single.keys() & blocks.keys())
+    pairs = [(one, other) for i, other in enumerate(games) for one in games[:i]]
+    before, after = max(pairs, key=lambda pair: single[pair[1]] / single[pair[0]])
+    return {
+        "games_before": count(before),
+        "games_after": count(after),
+        "iid_before": f"{single[before]:.3f}",
+        "iid_after": f"{single[after]:.3f}",
+        "blocks_before": f"{blocks[before]:.3f}",
+        "blocks_after": f"{blocks[after]:.3f}",
+    }
+
+
+def _claims(content: dict[str, Any]) -> dict[str, str]:
+    """What the paper claims of Figures 4b and 5b, beside what is found."""
+    methods = ("least squares", "bootstrap", "as printed")
+    rows = {(method, scaling): at_the_end(content, scaling, method) for method in methods for scaling in SCALINGS}
+    series = [[row["estimate"] for row in own] for own in (*rows.values(), content["monte_carlo"])]
+    falling = [None not in own and all(one > other for one, other in pairwise(own)) for own in series]
+    rooms = [_room(one, other) for scaling in SCALINGS for one, other in pairwise(rows["least squares", scaling])]
+    ends = {method: (rows[method, "unit"][0], rows[method, "unit"][-1]) for method in methods}
+    over = {method: _wide(last) / _wide(first) for method, (first, last) in ends.items()}
+    errors = [row["standard_error"] for row in content["monte_carlo"]]
+    printed = [row["estimate"] for row in rows["as printed", "unit"] if row["estimate"] is not None]
+    pairs = zip(rows["as printed", "unit"], rows["least squares", "unit"], strict=True)
+    kinds = [_wide(at_the_end(content, "unit", "bootstrap", kind)[0]) for kind in ("percentile", "normal")]
+    return {
+        "kinds_said": said(abs(kinds[0] / kinds[1] - 1) < 0.25),
+        "percentile_width": f"{kinds[0]:.4f}",
+        "normal_width": f"{kinds[1]:.4f}",
+        "greedy_check": "passes" if arrived_at(content, content["settings"]["epsilons"][0], "unit") else "fails",
+        "falls_said": said(all(falling)),
+        "falling": str(sum(falling)),
+        "series": str(len(series)),
+        "apart": str(sum(room > 0 for room in rooms)),
+        "neighbours": str(len(rooms)),
+        "narrower_said": said(
+            all(_wide(row) < _wide(ends[methods[0]][0]) for row in rows["least squares", "unit"][1:])
+        ),
+        "random_over_greedy": f"{over['least squares']:.1f}",
+        "random_over_greedy_bootstrap": f"{over['bootstrap']:.1f}",
+        "random_over_greedy_printed": f"{over['as printed']:.1f}",
+        "random_over_greedy_returns": f"{errors[-1] / errors[0]:.1f}",
+        "printed_ends": span(printed, "{:.4f}".format),
+        "printed_widths": span([_wide(one) / _wide(other) for one, other in pairs], "{:.2f}".format),
+    }
+
+
+def _wide(row: Result) -> float:
+    return inf if None in (row["lower"], row["upper"]) else float(row["upper"] - row["lower"])
+
+
+def _objections(content: dict[str, Any]) -> dict[str, str]:
+    """How often the checks of dependence and of identification object, and how far the features are off."""
+    checks = [(check["method"], check["name"], check["status"]) for check in content["checks"]]
+    dependence = [status for *what, status in checks if what == ["least squares, i.i.d.", "dependence"]]
+    identified = [status for *what, status in checks if what == ["least squares", "identification"]]
+    errors = {
+        features: [
+            _in_errors(solved["estimate"] - truth["estimate"], solved, truth)
+            for solved, truth in zip(
+                at_the_end(content, features, "least squares"), content["monte_carlo"], strict=True
+            )
+        ]
+        for features in SCALINGS
+    }
+    later = [abs(float(one)) for own in errors.values() for one in own[1:] if one != "-"]
+    return {
+        "objections": str(dependence.count("failed")),
+        "iid_cases": str(len(dependence)),
+        "unidentified": str(identified.count("failed")),
+        "identified_cases": str(len(identified)),
+        "greedy_errors": errors["unit"][0],
+        "greedy_errors_raw": errors["raw"][0],
+        "random_errors": f"{max(later, default=inf):.1f}",
+    }
+
+
 def _away(content: dict[str, Any], features: str) -> str:
     """How far least squares of the first policy is from Monte Carlo."""
     estimate, truth = at_the_end(content, features, "least squares")[0]["estimate"], content["monte_carlo"][0]
     return f"{estimate - truth['estimate']:+.4f}"
+
+
+def arrived_at(content: dict[str, Any], epsilon: float, features: str) -> bool:
+    """Whether the bootstrap has come to least squares, by its own check."""
+    check = _check(content, epsilon, features, "bootstrap", "convergence")
+    return check is not None and check["status"] == "passed"
 
 
 def _gap(content: dict[str, Any]) -> str:
