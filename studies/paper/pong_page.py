@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from math import inf
+from math import inf, nan
 from typing import Any
 
-from studies.markdown import Columns, count, table, table_of
+from studies.markdown import Columns, count, listed, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
 from studies.paper.tables import criteria_table, line, made_by, span
-from studies.paper.verdicts import said
+from studies.paper.verdicts import below, said, variance_ratios
 
-__all__ = ["arrived_at", "criteria", "facts", "lines"]
+__all__ = ["METHODS", "arrived_at", "criteria", "facts", "lines", "lower_variance", "over_runs"]
 
 SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
+METHODS = ("least squares", "bootstrap", "as printed")
 APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
 
 
@@ -93,6 +94,7 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "starts": str(settings["starts"]),
         **_growth(content),
         **_claims(content),
+        **_variances(content),
         **_objections(content),
         "failed": str(sum(check["status"] == "failed" for check in arrived)),
         **{
@@ -140,12 +142,11 @@ def _growth(content: dict[str, Any]) -> dict[str, str]:
 
 def _claims(content: dict[str, Any]) -> dict[str, str]:
     """What the paper claims of Figures 4b and 5b, beside what is found."""
-    methods = ("least squares", "bootstrap", "as printed")
-    rows = {(method, scaling): at_the_end(content, scaling, method) for method in methods for scaling in SCALINGS}
+    rows = {(method, scaling): at_the_end(content, scaling, method) for method in METHODS for scaling in SCALINGS}
     series = [[row["estimate"] for row in own] for own in (*rows.values(), content["monte_carlo"])]
     falling = [None not in own and all(one > other for one, other in pairwise(own)) for own in series]
     rooms = [_room(one, other) for scaling in SCALINGS for one, other in pairwise(rows["least squares", scaling])]
-    ends = {method: (rows[method, "unit"][0], rows[method, "unit"][-1]) for method in methods}
+    ends = {method: (rows[method, "unit"][0], rows[method, "unit"][-1]) for method in METHODS}
     over = {method: _wide(last) / _wide(first) for method, (first, last) in ends.items()}
     errors = [row["standard_error"] for row in content["monte_carlo"]]
     printed = [row["estimate"] for row in rows["as printed", "unit"] if row["estimate"] is not None]
@@ -161,9 +162,6 @@ def _claims(content: dict[str, Any]) -> dict[str, str]:
         "series": str(len(series)),
         "apart": str(sum(room > 0 for room in rooms)),
         "neighbours": str(len(rooms)),
-        "narrower_said": said(
-            all(_wide(row) < _wide(ends[methods[0]][0]) for row in rows["least squares", "unit"][1:])
-        ),
         "random_over_greedy": f"{over['least squares']:.1f}",
         "random_over_greedy_bootstrap": f"{over['bootstrap']:.1f}",
         "random_over_greedy_printed": f"{over['as printed']:.1f}",
@@ -175,6 +173,74 @@ def _claims(content: dict[str, Any]) -> dict[str, str]:
 
 def _wide(row: Result) -> float:
     return inf if None in (row["lower"], row["upper"]) else float(row["upper"] - row["lower"])
+
+
+def over_runs(content: dict[str, Any], features: str, method: str) -> list[Result]:
+    """The estimates of a method over the runs, a row a policy."""
+    return [row for row in content["variances"] if (row["features"], row["method"]) == (features, method)]
+
+
+def deviation(row: Result) -> str:
+    """Standard deviation of the estimates over runs, with the 95 % interval of a normal law's."""
+    if not row["variance"]:
+        return "-"
+    low, high = (bound**0.5 for bound in row["variance_95"])
+    return f"{row['variance'] ** 0.5:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def lower_variance(rows: list[Result]) -> bool | None:
+    """Whether every policy with some randomness has a lower variance than the greedy one; None: not decided."""
+    return below(variance_ratios(rows), 1.0)
+
+
+def _variances(content: dict[str, Any]) -> dict[str, str]:
+    """The variance of the estimates over runs, and what the standard errors of the same runs say it is."""
+    settings, rows = content["settings"], []
+    found = {(features, method): over_runs(content, features, method) for features in SCALINGS for method in METHODS}
+    shown: dict[str, Callable[[Result], str]] = {
+        "sd over runs": deviation,
+        "by their standard errors": _expected,
+        "mean": lambda row: "-" if row["mean"] is None else f"{row['mean']:.4f}",
+    }
+    for (features, method), own in found.items():
+        for what, show in shown.items():
+            policies = {f"ε = {row['epsilon']:g}": show(row) for row in own}
+            rows.append({"features": features, "method": method, "what": what} | policies)
+    away = {
+        method: [
+            abs(one["mean"] - other["mean"])
+            for features in SCALINGS
+            for one, other in zip(found[features, method], found[features, "least squares"], strict=True)
+            if None not in (one["mean"], other["mean"])
+        ]
+        for method in METHODS[1:]
+    }
+    solved = found["unit", "least squares"]
+    ratios = {
+        method: [
+            row["ratio"] ** 0.5 for features in SCALINGS for row in found[features, method] if row["ratio"] is not None
+        ]
+        for method in METHODS
+    }
+    sizes = [f"{low:.2f} to {high:.1f}" for low, high in variance_ratios(solved)]
+    return {
+        "variances_table": _plain(rows),
+        "runs": str(settings["runs"]),
+        "run_games": str(settings["episodes"] // settings["runs"]),
+        "variance_said": said(lower_variance(solved)),
+        "variance_ratios": listed(sizes),
+        "expected_ratios": listed(
+            [f"{span(own, '{:.2f}'.format)} ({method})" for method, own in ratios.items() if own]
+        ),
+        "away_bootstrap": span(away["bootstrap"] or [nan], "{:.4f}".format),
+        "away_printed": span(away["as printed"] or [nan], "{:.4f}".format),
+        "diverged": str(sum(row["diverged"] for own in found.values() for row in own)),
+    }
+
+
+def _expected(row: Result) -> str:
+    """The standard deviation that the standard errors of the runs speak of."""
+    return f"{(row['ratio'] * row['variance']) ** 0.5:.4f}" if row["ratio"] else "-"
 
 
 def _objections(content: dict[str, Any]) -> dict[str, str]:
@@ -240,7 +306,7 @@ def _policies(content: dict[str, Any]) -> str:
     """A row a policy: Monte Carlo, and each method with its interval."""
     rows: list[Result] = [{"ε": f"{row['epsilon']:g}", "Monte Carlo": _shown(row)} for row in content["monte_carlo"]]
     for features in SCALINGS:
-        for method in ("least squares", "bootstrap", "as printed"):
+        for method in METHODS:
             for row, found in zip(rows, at_the_end(content, features, method), strict=True):
                 row[f"{method}, {features}"] = _shown(found)
     return _plain(rows)

@@ -74,6 +74,8 @@ PHRASES = {
         "value of five policies, with 95 % intervals",
         "95 % intervals: percentile for the bootstrap",
         "whose recursion starts at 0",
+        "(95 % intervals, in the order of ε)",
+        "over the runs, with 95 % intervals",
         "For ε > 0 the differences",
         "far below 512, A is",
         "relative ridge of 1e-10",
