@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from studies.markdown import count, listed, percent, table
 from studies.pages import render
 from studies.paper import pong_page, sepsis_page, theory_page
@@ -291,7 +289,7 @@ def _rates_facts(rows: Sequence[Result]) -> dict[str, str]:
     """Coverage errors, and their slopes once the average has converged."""
     first = rows[0]
     settled = min(i for i, n in enumerate(first["lengths"]) if n >= SETTLED or n == first["lengths"][-1])
-    late = [late_slope(row) for row in rows if row["lengths"][-1] > SETTLED] or [np.nan]
+    late = [late_slope(row) for row in rows]
     later = [error for row in rows for error in row["error"][settled:]]
     return {
         "first": count(first["lengths"][0]),
@@ -307,7 +305,7 @@ def _features_facts(cells: Sequence[Result]) -> dict[str, str]:
     """What a multiplier a step and one an episode do with scores that depend on each other."""
     facts: dict[str, str] = {}
     for name in ("step", "episode"):
-        cell = select(cells, f"bootstrap, a multiplier {'an' if name == 'episode' else 'a'} {name}", "normal")[-1]
+        cell = select(cells, f"bootstrap, a multiplier {'an' if name == 'episode' else 'a'} {name}")[-1]
         facts[f"{name}_ratio"] = percent(cell["median_width"] / (2 * 1.96 * cell["spread"]), 0)
         facts[f"{name}_end"] = percent(cell["coverage"])
     return facts | {"features_least_squares": percent(select(cells, "least squares")[-1]["coverage"])}

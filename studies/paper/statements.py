@@ -293,7 +293,7 @@ STATEMENTS = (
         "(B1) to (B4) hold",
         (NOISE, "limits", ERRATA),
         "the proof as printed fails: ‖r_t‖ does not tend to 0, e_t is no martingale difference, and Σ α_t ‖e_t‖ "
-        "cannot converge with η < 1; what it concludes is checked",
+        "cannot converge as η is below 1; what it concludes is checked",
     ),
     Statement(
         "S1",

@@ -49,9 +49,9 @@ def below(bounds: Collection[Bounds], limit: float) -> bool | None:
 
 
 def late_slope(row: Result) -> float:
-    """Slope of the coverage error over the lengths at which the average has converged."""
+    """Slope of the coverage error over the lengths at which the average has converged; nan: there are too few."""
     lengths, errors, _ = _of(row, late=True)
-    return float(slope(lengths, LEVEL - errors, row["repeats"]))
+    return float(slope(lengths, LEVEL - errors, row["repeats"])) if len(lengths) > 1 else np.nan
 
 
 def slope_bounds(row: Result, late: bool) -> Bounds:
