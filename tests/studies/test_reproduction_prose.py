@@ -84,6 +84,7 @@ PHRASES = {
         "50 states, 5 actions, 10 features, γ = .9;",
         "[two readings @ of it",
         "SAVE reaches 95 % with fewer observations",
+        "for the two bootstraps",
         "in the limit they are 1.155, the price",
         "the three gradient methods as printed",
         "with α₀ = 1, an auxiliary step of 1 and features of norm 1:",
