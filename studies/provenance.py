@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["command_line", "commit", "origin", "provenance", "short", "software"]
+__all__ = ["command_line", "commit", "machine", "origin", "processor", "provenance", "short", "software"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("inferl", "numpy", "scipy")
@@ -35,7 +35,7 @@ def provenance(seed: int | None, command: str | None = None, packages: Sequence[
     Examples
     --------
     >>> sorted(provenance(1))
-    ['command', 'commit', 'cores', 'kernel', 'python', 'seed', 'system', 'versions']
+    ['command', 'commit', 'cores', 'kernel', 'processor', 'python', 'seed', 'system', 'versions']
     """
     from inferl import engine
 
@@ -45,6 +45,7 @@ def provenance(seed: int | None, command: str | None = None, packages: Sequence[
         "commit": commit(),
         "kernel": engine.active().name,
         "python": platform.python_version(),
+        "processor": processor(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "versions": {package: _version(package) for package in packages},
@@ -52,13 +53,26 @@ def provenance(seed: int | None, command: str | None = None, packages: Sequence[
 
 
 def origin(made: dict[str, Any]) -> str:
-    """Command, seed and commit of a result, for a page.
+    """Command, seed, commit and machine of a result, for a page.
 
-    >>> origin({"command": "python -m studies.validity.trust", "seed": 1, "commit": "0123456789abcdef"})
-    '`python -m studies.validity.trust`, seed 1, commit 0123456789ab'
+    >>> origin({"command": "python -m studies.validity.trust", "seed": 1, "commit": "0123456789abcdef", "cores": 2})
+    '`python -m studies.validity.trust`, seed 1, commit 0123456789ab, 2 cores'
     """
     seed = "" if made["seed"] is None else f", seed {made['seed']}"
-    return f"`{made['command']}`{seed}, commit {short(made['commit'])}"
+    return ", ".join(filter(None, [f"`{made['command']}`{seed}, commit {short(made['commit'])}", machine(made)]))
+
+
+def machine(made: dict[str, Any]) -> str:
+    """Processor, system and cores, as far as a result names them: the first ones do not name all.
+
+    >>> machine({"processor": "A (family 6, model 85)", "system": "Linux x86_64", "cores": 2})
+    'A (family 6, model 85), Linux x86_64, 2 cores'
+    >>> machine({"system": "Linux x86_64", "cores": 1}), machine({})
+    ('Linux x86_64, 1 core', '')
+    """
+    cores = made.get("cores")
+    named = [made.get("processor"), made.get("system"), cores and f"{cores} core{'s' if cores > 1 else ''}"]
+    return ", ".join(filter(None, named))
 
 
 def software(made: dict[str, Any]) -> str:
@@ -81,6 +95,18 @@ def short(commit: str) -> str:
     """
     head, plus, mark = commit.partition("+")
     return head[:12] + plus + mark
+
+
+def processor() -> str:
+    """Name of the processor, with the numbers that tell models of one name apart."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    known = {key.strip(): value.strip() for key, value in facts.items()}
+    name = known.get("model name", "unknown")
+    return f"{name} (family {known['cpu family']}, model {known['model']})" if "cpu family" in known else name
 
 
 def command_line() -> str:

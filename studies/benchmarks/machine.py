@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ PRODUCT = 1024  # side of the matrices whose product is the yardstick
 def describe(command: str) -> dict[str, Any]:
     """Say what ran, where and when."""
     return provenance(None, command, PACKAGES) | {
-        "processor": _processor(),
         "blas": _blas(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
@@ -34,17 +31,6 @@ def product() -> tuple[Callable[[], object], float]:
     rng = np.random.default_rng(0)
     a, b, out = rng.normal(size=(PRODUCT, PRODUCT)), rng.normal(size=(PRODUCT, PRODUCT)), np.empty((PRODUCT, PRODUCT))
     return lambda: np.matmul(a, b, out=out), 2.0 * PRODUCT**3
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    facts = dict(line.split(":", 1) for line in lines if ":" in line)
-    known = {key.strip(): value.strip() for key, value in facts.items()}
-    name = known.get("model name", "unknown")
-    return f"{name} (family {known['cpu family']}, model {known['model']})" if "cpu family" in known else name
 
 
 def _blas() -> str:

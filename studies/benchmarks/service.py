@@ -251,8 +251,8 @@ def facts(content: dict[str, Any]) -> str:
         [
             f"Two processes send batches of {BATCH} rows over {CONNECTIONS} connections each to a server with one "
             f"experiment, a table of {STATES} states, for {offered['seconds']:,.0f} seconds; server and senders share "
-            f"{machine['cores']} cores ({machine['processor']}). A batch is confirmed when it is on the disk. Its time "
-            "counts from when it was due, also if it had to wait to be sent.",
+            f"{machine['cores']} cores. A batch is confirmed when it is on the disk. Its time counts from when it was "
+            "due, also if it had to wait to be sent.",
             "",
             table(head, rows, text=head[:1]),
             "",

@@ -9,12 +9,15 @@ from typing import Any
 from studies.markdown import count, percent, table
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
+from studies.paper.pong_page import METHODS, arrived_at, lower_variance, over_runs
 from studies.paper.summaries import select
 from studies.paper.tables import meets, span
+from studies.paper.verdicts import SETTLED, below, late_slope, slope_bounds, verdict
 from studies.provenance import short
 
 __all__ = ["commits_table", "overview_table"]
 
+SAVE = "SAVE's features cannot express the value"
 HEAD = ("figure", "the paper's claim", "what we measured", "verdict")
 Row = tuple[str, str, str, str]
 
@@ -43,11 +46,6 @@ def _length(content: dict[str, Any]) -> str:
     return count(max(content["repeats"].values()))
 
 
-def _verdict(agrees: bool, but: str = "") -> str:
-    words = "agrees" if agrees else "**does not agree**"
-    return f"{words}; {but}" if but else words
-
-
 def _frozenlake(content: dict[str, Any]) -> list[Row]:
     cells, settings = content["coverage"], content["settings"]
     last, truth = settings["episodes"][-1], content["example"]["truth"]
@@ -67,29 +65,42 @@ def _frozenlake(content: dict[str, Any]) -> list[Row]:
     ]
     widths = [cell["median_width"] for cell in sensitivity if cell["median_width"]]
     slopes = [row["slope"] for row in content["rates"]]
-    rates, late = content["rates"][0], span([row["error"][-1] for row in content["rates"]], "{:.3f}".format)
+    literal = meets(at(printed, middle))
     return [
         ("1a", "intervals of both bootstraps reach the exact value",
          f"exact {truth:.4f}; after {count(last)} episodes online {shown['bootstrap']}, "
          f"offline {shown['offline bootstrap']}",
-         _verdict(inside, "with larger steps than printed")),
+         verdict(inside, "with larger steps than printed")),
         ("1b", "both cover 95 % within about 1,000 episodes",
          f"after {count(middle)}: " + ", ".join(f"{name} {percent(cell['coverage'])}" for name, cell in both.items())
          + f"; as printed {percent(at(printed, middle)['coverage'])}",
-         _verdict(all(map(meets, both.values())), "once corrected; the text as printed does not")),
+         verdict(all(map(meets, both.values())), "as printed, too" if literal else "the text as printed does not")),
         ("2", "widths are robust to α₀ and η",
          f"median widths {span(widths, '{:.3g}'.format)} after {count(last)} episodes",
-         _verdict(max(widths) < 2 * min(widths), "and a width does not show a bias")),
+         verdict(max(widths) < 2 * min(widths), "and a width does not show a bias")),
         ("3", "coverage is robust to α₀ and η",
          f"{span([cell['coverage'] for cell in sensitivity], percent)}; nominal for "
          f"{sum(map(meets, sensitivity))} of {len(sensitivity)}",
-         _verdict(all(map(meets, sensitivity)))),
-        ("8a", "errors fall faster than 1/√t, then as 1/t",
-         f"from {rates['error'][0]:.2f} at first to {late} at last; standard error {rates['standard_error'][-1]:.3f}",
-         _verdict(True, "as the decay of a transient")),
+         verdict(all(map(meets, sensitivity)))),
+        ("8a", "errors fall faster than 1/√t, then as 1/t", *_rates(content["rates"])),
         ("8b", "slopes of -1 or less: second order", f"slopes {span(slopes, '{:.2f}'.format)}",
-         _verdict(max(slopes) <= -1, "but 200 repeats cannot show an order")),
+         verdict(max(slopes) <= -1, "200 repeats cannot show an order")),
     ]  # fmt: skip
+
+
+def _rates(rows: Sequence[Result]) -> tuple[str, str]:
+    """The coverage errors, and whether they fall as fast as the paper has it: at first, and in the end."""
+    first, last = ([row["error"][i] for row in rows] for i in (0, -1))
+    bounds = [[slope_bounds(row, late) for row in rows] for late in (False, True)]
+    shown = ", ".join(
+        f"{row['kind']} {late_slope(row):+.2f} [{low:+.2f}, {high:+.2f}]"
+        for row, (low, high) in zip(rows, bounds[1], strict=True)
+    )
+    early, late = (below(own, limit) for own, limit in zip(bounds, (-0.5, -1), strict=True))
+    agrees = False if False in (early, late) else (early and late)
+    noise = rows[0]["standard_error"][-1]
+    found = f"errors {span(first, '{:.2f}'.format)} at first, {span(last, '{:.3f}'.format)} ± {noise:.3f} at last"
+    return f"{found}; slopes from {SETTLED} episodes on: {shown}", verdict(agrees)
 
 
 def at_all(cells: Sequence[Result], method: str, n: int) -> bool:
@@ -114,18 +125,30 @@ def _pong(content: dict[str, Any]) -> list[Row]:
         and None not in (row["lower"], row["upper"])
     ]
     estimates = [row["estimate"] for row in at_the_end(content, "unit", "least squares")]
-    solved = widths("least squares")
-    ends = f"ε = {epsilons[0]:g} and {epsilons[-1]:g}"
+    arrived = arrived_at(content, epsilons[0], "unit")
     return [
         ("4a", "a game (no claim)", f"greedy score {content['network']['greedy_score']['mean']:.1f}", "shown"),
         ("4b", "quantile and SE intervals of one run", f"widths {quantile:.4f} and {normal:.4f} at the end",
-         _verdict(abs(quantile / normal - 1) < 0.25, "the bootstrap has not converged")),
-        ("5a", "widths shrink over the episodes", f"from {own[0]:.3f} to {own[-1]:.4f}", _verdict(own[-1] < own[0])),
+         verdict(abs(quantile / normal - 1) < 0.25, "" if arrived else "the bootstrap has not converged")),
+        ("5a", "widths shrink over the episodes", f"from {own[0]:.3f} to {own[-1]:.4f}", verdict(own[-1] < own[0])),
         ("5b", "the value falls with ε", f"least squares: {', '.join(f'{x:.3f}' for x in estimates)}",
-         _verdict(all(one > other for one, other in pairwise(estimates)))),
-        ("5b, text", "ε > 0 has a lower variance", f"widths of least squares for {ends}: {solved[0]:.4f} and "
-         f"{solved[-1]:.4f}", _verdict(solved[0] > max(solved[1:]), "at steps that converge, it grows")),
+         verdict(all(one > other for one, other in pairwise(estimates)))),
+        ("5b, text", "ε > 0 has a lower variance", *_variance(content)),
     ]  # fmt: skip
+
+
+def _variance(content: dict[str, Any]) -> tuple[str, str]:
+    """Standard deviations of the estimates over runs, by policy, and what they say, method by method."""
+    settings = content["settings"]
+    rows = {method: over_runs(content, "unit", method) for method in METHODS}
+    spread = {method: [(row["variance"] or 0.0) ** 0.5 for row in own] for method, own in rows.items()}
+    shown = "; ".join(f"{method} {', '.join(f'{x:.4f}' for x in own)}" for method, own in spread.items())
+    found = {method: verdict(lower_variance(own)) for method, own in rows.items()}
+    first, *others = found
+    return (
+        f"sd over {settings['runs']} runs of {settings['episodes'] // settings['runs']} games each, by ε: {shown}",
+        "; ".join([found[first], *(f"{method}: {found[method]}" for method in others)]),
+    )
 
 
 def _random_mdp(content: dict[str, Any]) -> list[Row]:
@@ -137,16 +160,17 @@ def _random_mdp(content: dict[str, Any]) -> list[Row]:
     names = [name for name in ("GTD2", "TDC", "GTD", "GTD2, offline", "SAVE") if at_all(cells, name, last)]
     widths = ", ".join(f"{name} {end(name)['width_over_oracle']:.2f}" for name in names)
     covered = ", ".join(f"{name} {percent(end(name)['coverage'])}" for name in names)
+    save = [end(name) for name in names if name == "SAVE"]
     cost = content["cost"]["GTD2"]
     ratios = [end(name)["width_over_oracle"] for name in names]
     return [
         ("6a", "widths of online, offline and SAVE are on par", f"over the oracle's at {count(last)} steps: {widths}",
-         _verdict(max(ratios) < 1.5 * min(ratios))),
+         verdict(max(ratios) < 1.5 * min(ratios))),
         ("6b", "so is their coverage; SAVE is the first", f"at {count(last)} steps: {covered}",
-         _verdict(all(meets(end(name)) for name in names), "SAVE's features cannot express the value")),
+         verdict(all(meets(end(name)) for name in names), "" if all(map(meets, save)) else SAVE)),
         ("6, text", "online is much faster than offline, and stores no data",
          f"{cost['offline_over_online_once']:.0f} times for one report, {cost['offline_over_online_100']:.0f} for 100",
-         _verdict(cost["offline_over_online_once"] > 2)),
+         verdict(cost["offline_over_online_once"] > 2)),
     ]  # fmt: skip
 
 
@@ -156,10 +180,10 @@ def _sepsis(content: dict[str, Any]) -> list[Row]:
     covered = select(content["coverage"], "GTD2, components, start")[-1]
     return [
         ("7a", "the MSPBE falls over 20,000 episodes", "from {:.2g} to {:.2g}".format(*ends["exact"]),
-         _verdict(ends["exact"][1] < ends["exact"][0])),
+         verdict(ends["exact"][1] < ends["exact"][0])),
         ("7b", "widths of both kinds fall",
          "from {:.2f} and {:.2f} to {:.3f} and {:.3f}".format(
              *(ends[kind][i] for i in (0, 1) for kind in ("percentile", "normal"))),
-         _verdict(all(ends[kind][1] < ends[kind][0] for kind in ("percentile", "normal")),
-                  f"but coverage of θ* is {percent(covered['coverage'])} at the end")),
+         verdict(all(ends[kind][1] < ends[kind][0] for kind in ("percentile", "normal")),
+                  f"coverage of θ* is {percent(covered['coverage'])} at the end")),
     ]  # fmt: skip

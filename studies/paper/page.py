@@ -10,25 +10,34 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from studies.markdown import count, listed, percent, table
 from studies.pages import render
 from studies.paper import pong_page, sepsis_page, theory_page
 from studies.paper.drawing import draw
 from studies.paper.machinery import Result
-from studies.paper.overview import commits_table, overview_table
+from studies.paper.overview import at_all, commits_table, overview_table
 from studies.paper.statements import statements_table
 from studies.paper.study import STUDIES, THEORY, stem
-from studies.paper.summaries import LEVEL, select, slope
-from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, picture, table_by, wide
+from studies.paper.summaries import select
+from studies.paper.tables import (
+    by_length,
+    coverage,
+    criteria_table,
+    line,
+    made_by,
+    meets,
+    picture,
+    span,
+    table_by,
+    wide,
+)
+from studies.paper.verdicts import SETTLED, late_slope, said
 
-__all__ = ["criteria", "late_slope", "page"]
+__all__ = ["criteria", "page"]
 
 DOCS = Path("docs")
 RESULTS = DOCS / "results"
 IMAGES = DOCS / "images" / "reproduction"
-SETTLED = 250  # episodes from which the average on FrozenLake has converged
 SMALL, LARGE = 30.0, 300.0  # step sizes on FrozenLake that fail, one for each reason
 
 
@@ -93,7 +102,13 @@ def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
     policy, cost = content["policy"], content["cost"]
     first = content["rates"][0]
     lengths = settings["episodes"]
-    late = [late_slope(row) for row in content["rates"] if row["lengths"][-1] > SETTLED] or [np.nan]
+    middle = min(lengths, key=lambda n: abs(n - 1_000))
+    both = {
+        name: next(cell for cell in select(cells, name) if cell["length"] == middle)
+        for name in ("bootstrap", "offline bootstrap")
+        if at_all(cells, name, middle)
+    }
+    kinds = [select(cells, "bootstrap", kind)[-1]["coverage"] for kind in ("percentile", "basic", "normal")]
     facts = {
         "value": f"{policy['value']:.5f}",
         "best": f"{policy['optimal_value']:.5f}",
@@ -107,7 +122,18 @@ def _frozenlake(content: dict[str, Any]) -> dict[str, str]:
             f"{row['kind']} {row['slope']:.2f} [{_range(row['interval'])}]" for row in content["rates"]
         ),
         "settled": str(SETTLED),
-        "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
+        "middle": count(middle),
+        "coverage_said": said(all(map(meets, both.values()))),
+        "coverage_middle": listed([f"the {name} covers {percent(cell['coverage'])}" for name, cell in both.items()]),
+        "nominal_offline": _nominal_from(cells, "offline bootstrap"),
+        "n_replicas": str(settings["n_replicas"]),
+        "printed_span": span([cell["coverage"] for cell in select(cells, printed)], percent),
+        "printed_end": percent(select(cells, printed)[-1]["coverage"]),
+        "kinds_end": span(kinds, percent),
+        **_example_facts(content),
+        **_rates_facts(content["rates"]),
+        **_features_facts(content["random_features"]),
+        "n_features": str(settings["n_features"]),
         "batches": _range((min(first["fewer"] or [0]), max(first["fewer"] or [0]))),
         "exact": _range(first["if_exact"]),
         "nominal_bootstrap": _nominal_from(cells, "bootstrap"),
@@ -149,6 +175,8 @@ def _random_mdp(content: dict[str, Any]) -> dict[str, str]:
         "repeats": str(content["repeats"]["coverage"]),
         "offline_repeats": str(content["repeats"]["offline"]),
         **_cost_facts(cost["GTD2"]),
+        **_comparison(cells),
+        "faster_said": said(cost["GTD2"]["offline_over_online_once"] > 2),
         "first": count(steps[0]),
         "last": count(steps[-1]),
         "criteria": criteria_table(criteria(content)),
@@ -160,6 +188,47 @@ def _random_mdp(content: dict[str, Any]) -> dict[str, str]:
         "widths_table": _widths(cells, [name for name in names if "alone" not in name and "own" not in name], steps),
         "cost_table": _cost_table(cost),
         "made_by": made_by(content),
+    }
+
+
+def _comparison(cells: Sequence[Result]) -> dict[str, str]:
+    """How the methods of the comparison stand to each other, at the first length and at the last."""
+
+    def end(name: str, i: int = -1) -> Result:
+        return select(cells, name)[i]
+
+    def width(name: str, i: int = -1) -> str:
+        return f"{end(name, i)['width_over_oracle']:.2f}"
+
+    def covered(name: str, i: int = -1) -> str:
+        return percent(end(name, i)["coverage"])
+
+    pairs = [(name, f"{name}, offline") for name in ("GTD2", "TDC", "GTD") if select(cells, f"{name}, offline")]
+    longest = [end(offline)["length"] for _, offline in pairs]
+    ratios = [
+        next(cell for cell in select(cells, online) if cell["length"] == n)["width_over_oracle"]
+        / end(offline)["width_over_oracle"]
+        for (online, offline), n in zip(pairs, longest, strict=True)
+    ]
+    return {
+        "pair_said": said(all(abs(ratio - 1) < 0.1 for ratio in ratios)),
+        "pair_widths": "; ".join(
+            f"{online} {ratio:.2f} at {count(n)}" for (online, _), ratio, n in zip(pairs, ratios, longest, strict=True)
+        ),
+        "online_widths": listed([f"{name} {width(name)}" for name, _ in pairs]),
+        "early_width": width("GTD2", 0),
+        "early_coverage": covered("GTD2", 0),
+        "save_own": covered("SAVE, of its own fixed point"),
+        "save_first": covered("SAVE", 0),
+        "save_last": covered("SAVE"),
+        "save_width": width("SAVE"),
+        "solved_width": width("least squares"),
+        "printed_ends": listed(
+            [
+                f"{name} {covered(f'{name}, as printed')} (with its law alone {covered(f'{name}, law alone')})"
+                for name, _ in pairs
+            ]
+        ),
     }
 
 
@@ -195,7 +264,51 @@ def _step_sizes(cells: Sequence[Result]) -> dict[str, str]:
     working = [f"α₀ = {a} with η = {d}" for a, d in (cell["method"].split(", ") for cell in ends if meets(cell))]
     verb = "have" if len(working) > 1 else "has"
     found = f"{len(working)} {verb} nominal coverage ({listed(working)})" if working else "none has nominal coverage"
-    return {"tried": str(len(ends)), "working": found}
+    return {"tried": str(len(ends)), "working": found, "sensitivity_said": said(len(working) == len(ends))}
+
+
+def _example_facts(content: dict[str, Any]) -> dict[str, str]:
+    """Where one run's intervals hold the exact value."""
+    truth, readings = content["example"]["truth"], content["example"]["readings"]
+    missed = {
+        name: [n for n, _, lower, upper in readings[name] if not lower <= truth <= upper]
+        for name in ("bootstrap", "offline bootstrap")
+    }
+    right = {"bootstrap": "the online interval", "offline bootstrap": "the offline interval"}
+    holders = [right[name] for name, own in missed.items() if readings[name][-1][0] not in own]
+    online, offline = (f"up to {count(max(own))} episodes" if own else "nowhere" for own in missed.values())
+    return {
+        "example_said": said(len(holders) == len(missed)),
+        "example_holders": listed(holders) if holders else "neither interval",
+        "example_missed": online,
+        "example_offline_missed": offline,
+    }
+
+
+def _rates_facts(rows: Sequence[Result]) -> dict[str, str]:
+    """Coverage errors, and their slopes once the average has converged."""
+    first = rows[0]
+    settled = min(i for i, n in enumerate(first["lengths"]) if n >= SETTLED or n == first["lengths"][-1])
+    late = [late_slope(row) for row in rows]
+    later = [error for row in rows for error in row["error"][settled:]]
+    return {
+        "first": count(first["lengths"][0]),
+        "first_errors": span([row["error"][0] for row in rows], "{:.2f}".format),
+        "settled_errors": span([row["error"][settled] for row in rows], "{:.3f}".format),
+        "late_errors": span(later, "{:.3f}".format),
+        "late_noise": f"{first['standard_error'][-1]:.3f}",
+        "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
+    }
+
+
+def _features_facts(cells: Sequence[Result]) -> dict[str, str]:
+    """What a multiplier a step and one an episode do with scores that depend on each other."""
+    facts: dict[str, str] = {}
+    for name in ("step", "episode"):
+        cell = select(cells, f"bootstrap, a multiplier {'an' if name == 'episode' else 'a'} {name}")[-1]
+        facts[f"{name}_ratio"] = percent(cell["median_width"] / (2 * 1.96 * cell["spread"]), 0)
+        facts[f"{name}_end"] = percent(cell["coverage"])
+    return facts | {"features_least_squares": percent(select(cells, "least squares")[-1]["coverage"])}
 
 
 def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
@@ -208,6 +321,9 @@ def _bias_facts(content: dict[str, Any]) -> dict[str, str]:
         cell = select(content["sensitivity"], method)[-1]
         facts |= {f"bias_{name}": f"{cell['bias']:+.4f}", f"width_{name}": f"{cell['median_width']:.4f}"}
     facts |= {name: f"{initials[name]:g}" for name in ("small", "large")}
+    own = select(content["sensitivity"], large)
+    middle = min(own, key=lambda cell: abs(cell["length"] - SETTLED))
+    facts |= {"large_settled": percent(middle["coverage"]), "large_end": percent(own[-1]["coverage"])}
     cases = {name: f"tabular, initial {initials[name]:g}" for name in ("right", "large")}
     cases["features"] = f"features, initial {settings['features_initial']:g}"
     for name, case in cases.items():
@@ -246,13 +362,6 @@ def _cost_table(cost: Result) -> str:
             )
             assert steps[-1] == found["steps"]
     return table(list(rows[0]), [row.values() for row in rows])
-
-
-def late_slope(row: Result) -> float:
-    """Slope of the coverage error over the lengths at which the average has converged."""
-    late = [i for i, length in enumerate(row["lengths"]) if length >= SETTLED]
-    lengths, errors = (np.array([row[name][i] for i in late], dtype=np.float64) for name in ("lengths", "error"))
-    return float(slope(lengths, LEVEL - errors, row["repeats"]))
 
 
 def _range(pair: Sequence[float]) -> str:

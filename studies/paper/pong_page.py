@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from math import inf
+from math import inf, nan
 from typing import Any
 
-from studies.markdown import Columns, count, table, table_of
+from studies.markdown import Columns, count, listed, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.pong_figures import at_the_end
-from studies.paper.tables import criteria_table, line, made_by
+from studies.paper.tables import criteria_table, line, made_by, span
+from studies.paper.verdicts import below, said, variance_ratios
 
-__all__ = ["criteria", "facts", "lines"]
+__all__ = ["METHODS", "arrived_at", "criteria", "facts", "lines", "lower_variance", "over_runs"]
 
 SCALINGS = {"unit": "divided by their norm", "raw": "as they are"}
+METHODS = ("least squares", "bootstrap", "as printed")
 APART_FROM = 0.25  # the first policy whose interval must lie apart from the next one's
 
 
@@ -90,7 +92,17 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "largest_error": f"{largest:.4f}",
         "smallest_seen": f"{2 * largest:.3f}",
         "starts": str(settings["starts"]),
+        **_growth(content),
+        **_claims(content),
+        **_variances(content),
+        **_objections(content),
         "failed": str(sum(check["status"] == "failed" for check in arrived)),
+        **{
+            f"failed_{features}": str(
+                sum(check["status"] == "failed" for check in arrived if check["features"] == features)
+            )
+            for features in SCALINGS
+        },
         "cases": str(len(arrived)),
         "episodes": str(settings["episodes"]),
         "steps": count(steps),
@@ -104,10 +116,169 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _growth(content: dict[str, Any]) -> dict[str, str]:
+    """Where the i.i.d. interval of one run is widest beside an earlier one, and the default interval there."""
+    widths = {
+        method: {
+            row["episodes"]: row["upper"] - row["lower"]
+            for row in content["example"]
+            if (row["features"], row["method"]) == ("unit", method) and None not in (row["lower"], row["upper"])
+        }
+        for method in ("least squares, i.i.d.", "least squares")
+    }
+    single, blocks = widths.values()
+    games = sorted(single.keys() & blocks.keys())
+    pairs = [(one, other) for i, other in enumerate(games) for one in games[:i]]
+    before, after = max(pairs, key=lambda pair: single[pair[1]] / single[pair[0]])
+    return {
+        "games_before": count(before),
+        "games_after": count(after),
+        "iid_before": f"{single[before]:.3f}",
+        "iid_after": f"{single[after]:.3f}",
+        "blocks_before": f"{blocks[before]:.3f}",
+        "blocks_after": f"{blocks[after]:.3f}",
+    }
+
+
+def _claims(content: dict[str, Any]) -> dict[str, str]:
+    """What the paper claims of Figures 4b and 5b, beside what is found."""
+    rows = {(method, scaling): at_the_end(content, scaling, method) for method in METHODS for scaling in SCALINGS}
+    series = [[row["estimate"] for row in own] for own in (*rows.values(), content["monte_carlo"])]
+    falling = [None not in own and all(one > other for one, other in pairwise(own)) for own in series]
+    rooms = [_room(one, other) for scaling in SCALINGS for one, other in pairwise(rows["least squares", scaling])]
+    ends = {method: (rows[method, "unit"][0], rows[method, "unit"][-1]) for method in METHODS}
+    over = {method: _wide(last) / _wide(first) for method, (first, last) in ends.items()}
+    errors = [row["standard_error"] for row in content["monte_carlo"]]
+    printed = [row["estimate"] for row in rows["as printed", "unit"] if row["estimate"] is not None]
+    pairs = zip(rows["as printed", "unit"], rows["least squares", "unit"], strict=True)
+    kinds = [_wide(at_the_end(content, "unit", "bootstrap", kind)[0]) for kind in ("percentile", "normal")]
+    return {
+        "kinds_said": said(abs(kinds[0] / kinds[1] - 1) < 0.25),
+        "percentile_width": f"{kinds[0]:.4f}",
+        "normal_width": f"{kinds[1]:.4f}",
+        "greedy_check": "passes" if arrived_at(content, content["settings"]["epsilons"][0], "unit") else "fails",
+        "falls_said": said(all(falling)),
+        "falling": str(sum(falling)),
+        "series": str(len(series)),
+        "apart": str(sum(room > 0 for room in rooms)),
+        "neighbours": str(len(rooms)),
+        "random_over_greedy": f"{over['least squares']:.1f}",
+        "random_over_greedy_bootstrap": f"{over['bootstrap']:.1f}",
+        "random_over_greedy_printed": f"{over['as printed']:.1f}",
+        "random_over_greedy_returns": f"{errors[-1] / errors[0]:.1f}",
+        "printed_ends": span(printed, "{:.4f}".format),
+        "printed_widths": span([_wide(one) / _wide(other) for one, other in pairs], "{:.2f}".format),
+    }
+
+
+def _wide(row: Result) -> float:
+    return inf if None in (row["lower"], row["upper"]) else float(row["upper"] - row["lower"])
+
+
+def over_runs(content: dict[str, Any], features: str, method: str) -> list[Result]:
+    """The estimates of a method over the runs, a row a policy."""
+    return [row for row in content["variances"] if (row["features"], row["method"]) == (features, method)]
+
+
+def deviation(row: Result) -> str:
+    """Standard deviation of the estimates over runs, with the 95 % interval of a normal law's."""
+    if not row["variance"]:
+        return "-"
+    low, high = (bound**0.5 for bound in row["variance_95"])
+    return f"{row['variance'] ** 0.5:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def lower_variance(rows: list[Result]) -> bool | None:
+    """Whether every policy with some randomness has a lower variance than the greedy one; None: not decided."""
+    return below(variance_ratios(rows), 1.0)
+
+
+def _variances(content: dict[str, Any]) -> dict[str, str]:
+    """The variance of the estimates over runs, and what the standard errors of the same runs say it is."""
+    settings, rows = content["settings"], []
+    found = {(features, method): over_runs(content, features, method) for features in SCALINGS for method in METHODS}
+    shown: dict[str, Callable[[Result], str]] = {
+        "sd over runs": deviation,
+        "by their standard errors": _expected,
+        "mean": lambda row: "-" if row["mean"] is None else f"{row['mean']:.4f}",
+    }
+    for (features, method), own in found.items():
+        for what, show in shown.items():
+            policies = {f"ε = {row['epsilon']:g}": show(row) for row in own}
+            rows.append({"features": features, "method": method, "what": what} | policies)
+    away = {
+        method: [
+            abs(one["mean"] - other["mean"])
+            for features in SCALINGS
+            for one, other in zip(found[features, method], found[features, "least squares"], strict=True)
+            if None not in (one["mean"], other["mean"])
+        ]
+        for method in METHODS[1:]
+    }
+    solved = found["unit", "least squares"]
+    ratios = {
+        method: [
+            row["ratio"] ** 0.5 for features in SCALINGS for row in found[features, method] if row["ratio"] is not None
+        ]
+        for method in METHODS
+    }
+    sizes = [f"{low:.2f} to {high:.1f}" for low, high in variance_ratios(solved)]
+    return {
+        "variances_table": _plain(rows),
+        "runs": str(settings["runs"]),
+        "run_games": str(settings["episodes"] // settings["runs"]),
+        "variance_said": said(lower_variance(solved)),
+        "variance_ratios": listed(sizes),
+        "expected_ratios": listed(
+            [f"{span(own, '{:.2f}'.format)} ({method})" for method, own in ratios.items() if own]
+        ),
+        "away_bootstrap": span(away["bootstrap"] or [nan], "{:.4f}".format),
+        "away_printed": span(away["as printed"] or [nan], "{:.4f}".format),
+        "diverged": str(sum(row["diverged"] for own in found.values() for row in own)),
+    }
+
+
+def _expected(row: Result) -> str:
+    """The standard deviation that the standard errors of the runs speak of."""
+    return f"{(row['ratio'] * row['variance']) ** 0.5:.4f}" if row["ratio"] else "-"
+
+
+def _objections(content: dict[str, Any]) -> dict[str, str]:
+    """How often the checks of dependence and of identification object, and how far the features are off."""
+    checks = [(check["method"], check["name"], check["status"]) for check in content["checks"]]
+    dependence = [status for *what, status in checks if what == ["least squares, i.i.d.", "dependence"]]
+    identified = [status for *what, status in checks if what == ["least squares", "identification"]]
+    errors = {
+        features: [
+            _in_errors(solved["estimate"] - truth["estimate"], solved, truth)
+            for solved, truth in zip(
+                at_the_end(content, features, "least squares"), content["monte_carlo"], strict=True
+            )
+        ]
+        for features in SCALINGS
+    }
+    later = [abs(float(one)) for own in errors.values() for one in own[1:] if one != "-"]
+    return {
+        "objections": str(dependence.count("failed")),
+        "iid_cases": str(len(dependence)),
+        "unidentified": str(identified.count("failed")),
+        "identified_cases": str(len(identified)),
+        "greedy_errors": errors["unit"][0],
+        "greedy_errors_raw": errors["raw"][0],
+        "random_errors": f"{max(later, default=inf):.1f}",
+    }
+
+
 def _away(content: dict[str, Any], features: str) -> str:
     """How far least squares of the first policy is from Monte Carlo."""
     estimate, truth = at_the_end(content, features, "least squares")[0]["estimate"], content["monte_carlo"][0]
     return f"{estimate - truth['estimate']:+.4f}"
+
+
+def arrived_at(content: dict[str, Any], epsilon: float, features: str) -> bool:
+    """Whether the bootstrap has come to least squares, by its own check."""
+    check = _check(content, epsilon, features, "bootstrap", "convergence")
+    return check is not None and check["status"] == "passed"
 
 
 def _gap(content: dict[str, Any]) -> str:
@@ -135,7 +306,7 @@ def _policies(content: dict[str, Any]) -> str:
     """A row a policy: Monte Carlo, and each method with its interval."""
     rows: list[Result] = [{"ε": f"{row['epsilon']:g}", "Monte Carlo": _shown(row)} for row in content["monte_carlo"]]
     for features in SCALINGS:
-        for method in ("least squares", "bootstrap", "as printed"):
+        for method in METHODS:
             for row, found in zip(rows, at_the_end(content, features, method), strict=True):
                 row[f"{method}, {features}"] = _shown(found)
     return _plain(rows)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies.markdown import Columns, count, percent, table, table_of
+from studies.markdown import Columns, count, listed, percent, table, table_of
 from studies.paper.machinery import Result
 from studies.paper.summaries import given, select
-from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, table_by, wide
+from studies.paper.tables import by_length, coverage, criteria_table, line, made_by, meets, span, table_by, wide
+from studies.paper.verdicts import said
 
 __all__ = ["criteria", "facts"]
 
 FEATURES = ("components", "factors")
+KINDS = ("percentile", "normal")
 TABLE = "least squares, table"
 T_QUANTILE = 1.96  # of the widths behind a median: thousands of blocks
 
@@ -62,6 +64,8 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "first_difference": count(settings["table_episodes"][1]),
         **{f"slowest_{label}": f"{rate:.0e}" for label, rate in content["slowest"].items()},
         **_comparisons(content),
+        **_falls(content["curves"]),
+        **_covered(content),
         "criteria": criteria_table(criteria(content)),
         "ends_table": _ends(content),
         "table_table": _refused(cells, {name: f"{TABLE}, {name}" for name in names}, settings["table_episodes"]),
@@ -89,6 +93,48 @@ def _comparisons(content: dict[str, Any]) -> dict[str, str]:
         facts[f"excess_{label}"] = f"{own['exact'][-1] / solved['exact'][-1]:.0f}"
         facts[f"wider_{label}"] = f"{own['percentile'][-1] / solved['normal'][-1]:.1f}"
     return facts | {"off_thumb": f"{curves['GTD2, rule of thumb, components']['error'][-1]:+.2f}"}
+
+
+def _falls(curves: Result) -> dict[str, str]:
+    """How far errors and widths fall, from the first mark to the last."""
+    own = {(name, label): curves["median"][f"{name}, {label}"] for label in FEATURES for name in ("GTD2", "TDC")}
+    errors = [one["exact"][-1] / one["exact"][0] for one in own.values()]
+    widths = [own["GTD2", label][kind][-1] / own["GTD2", label][kind][0] for label in FEATURES for kind in KINDS]
+    apart = [abs(one["percentile"][-1] / one["normal"][-1] - 1) for one in (own["GTD2", label] for label in FEATURES)]
+    return {
+        "first_mark": count(curves["episodes"][0]),
+        "error_said": said(max(errors) < 1),
+        "error_falls": span(errors, percent),
+        "widths_said": said(max(widths) < 1),
+        "widths_fall": span(widths, percent),
+        "kinds_apart": percent(max(apart)),
+    }
+
+
+def _covered(content: dict[str, Any]) -> dict[str, str]:
+    """Coverage in words: with a table where there are intervals, and with linear features at the end."""
+    cells, settings = content["coverage"], content["settings"]
+    tables = [cell for cell in cells if cell["method"].startswith(TABLE) and cell["lost"] <= cell["repeats"] / 2]
+    first = min(select(cells, f"{TABLE}, start"), key=lambda cell: int(cell["length"]))
+    linear = {
+        name: [select(cells, f"{name}, {label}, start") for label in FEATURES]
+        for name in ("GTD2", "TDC", "least squares")
+    }
+
+    def ends(name: str, i: int = -1) -> str:
+        return listed([percent(own[i]["coverage"]) for own in linear[name]])
+
+    return {
+        "table_nominal": f"{sum(meets(given(cell)) for cell in tables)} of the {len(tables)}",
+        "first_table": count(first["length"]),
+        "refused": str(first["lost"]),
+        "first_linear": count(settings["episodes"][0]),
+        "own_begin": ends("GTD2", 0),
+        "own_ends": ends("GTD2"),
+        "other_ends": ends("TDC"),
+        "solved_ends": ends("least squares"),
+        "biases": listed([f"{own[-1]['bias'] / own[-1]['spread']:+.1f}" for own in linear["GTD2"]]),
+    }
 
 
 def _refused(cells: Sequence[Result], names: Mapping[str, str], lengths: Sequence[int]) -> str:

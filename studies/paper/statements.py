@@ -20,7 +20,18 @@ FIXED_POINT = "algorithms/test_algorithms.py::test_least_squares_arrives_at_the_
 POISSON = "environments/test_finite.py::test_score_covariance_by_enumeration"
 READ_OFF = "methods/test_bootstrap.py::test_intervals_are_read_off_the_rows"
 KINDS = "test_interval.py::test_percentile_and_basic_are_quantiles_and_their_reflection"
-MSPBE = "studies/test_sepsis_study.py::test_the_mspbe_is_the_norm_of_the_projected_error"
+OBJECTIVES = "environments/test_finite.py::test_against_enumeration_and_the_definitions"
+OBJECTIVES_OF_A_LOG = "environments/test_finite.py::test_a_log_against_plain_loops_and_in_chunks"
+IID = "methods/test_least_squares.py::test_a_statistician_s_own_increments"
+NOISE = (
+    "studies/test_theory.py::"
+    "test_the_noise_splits_into_martingale_differences_and_a_rest_but_not_as_the_supplement_prints_it"
+)
+FIELD = "algorithms/test_field.py::test_a_logistic_regression_with_dependent_covariates_is_covered"
+DEPENDENT_FIELD = (
+    "algorithms/test_field.py::"
+    "test_a_median_of_dependent_numbers_is_covered_as_seldom_as_its_scores_depend_on_each_other"
+)
 ERRATA = "method.md#9. Errata of the paper"
 EXAMPLE, COVERAGE = "#One run's intervals (Figure 1a)", "#Coverage (Figure 1b)"
 STEPS, RATES = "#Sensitivity to the step size (Figures 2 and 3)", "#Rates of the coverage error (Figure 8)"
@@ -77,7 +88,9 @@ STATEMENTS = (
     Statement(
         "2.2", "the ratio corrects the law of the actions", ("environments/test_trajectory.py::test_ratios", FORMULA)
     ),
-    Statement("2.2", "NEU and MSPBE are norms of the projected error, M = I or Φ'ΞΦ", (MSPBE, FORMULA)),
+    Statement(
+        "2.2", "NEU and MSPBE are norms of the projected error, M = I or Φ'ΞΦ", (OBJECTIVES, OBJECTIVES_OF_A_LOG)
+    ),
     Statement("2.2", "GTD's two updates are one linear recursion of (θ, y)", (FORMULA, ERRATA), "with the other sign"),
     Statement("2.2", "X_t = (s, r, s') off-policy too", (ERRATA,), "the ratio needs the action"),
     # 3. Method
@@ -99,6 +112,12 @@ STATEMENTS = (
     Statement("3.2", "intervals for the value under a distribution ν", (READ_OFF, ERRATA), "the printed σ̃ has no root"),
     # 4. Theory
     Statement("(A1)", "uniform ergodicity", (), "an assumption; the finite chains of all studies meet it"),
+    Statement(
+        "4.1",
+        "(A1) always holds for irreducible, aperiodic chains",
+        ("enumerations",),
+        "for finite ones; an infinite one need not even have a stationary law",
+    ),
     Statement("(4.1)", "the chain mixes geometrically", ("enumerations",)),
     Statement("(A2)(i)", "Ã and b̃ have limits in mean", (FORMULA,)),
     Statement("(A2)(ii)", "Ā is Hurwitz", ("enumerations",), "-Ā is, on-policy"),
@@ -107,12 +126,24 @@ STATEMENTS = (
     Statement("(A3)", "η in (1/2, 1)", ("methods/test_step_sizes.py::test_bad_decay",)),
     Statement("Proposition 4.1", "‖θ_t - θ*‖ = o(t^-γ) for all γ in (0, η - 1/2)", ("limits",)),
     Statement(
+        "4.1",
+        "the iterates stay in a compact set, without a projection",
+        ("limits",),
+        "each path in its own, as it converges; the proposition gives no set for all paths",
+    ),
+    Statement(
         "(4.3)",
         "noise is a martingale difference plus terms that vanish",
         (POISSON,),
         "by Poisson's equation, from which the exact covariances come",
     ),
     Statement("Proposition 4.2", "central limit theorem of the average", ("limits", POISSON)),
+    Statement(
+        "4.1",
+        "under i.i.d. noise a plug-in estimator has the variance",
+        (IID, "#Bias of the features, and dependence"),
+        '`LeastSquares("none")`; the second place compares it with blocks',
+    ),
     Statement(
         "4.1",
         "no method separates e_t, so Q cannot be estimated directly",
@@ -161,6 +192,13 @@ STATEMENTS = (
         ("baselines/test_offline_bootstrap.py::test_a_resample_is_what_the_evaluator_makes_of_its_rows",),
     ),
     Statement(
+        "5",
+        "the bootstrap is known to have better second-order accuracy",
+        (RATES,),
+        "cited, for studentised intervals of independent data; none here is studentised, and with independent data "
+        "two-sided intervals of all kinds have errors of order 1/n",
+    ),
+    Statement(
         "5.1",
         "a near-optimal policy by Q-learning",
         ("studies/test_q_learning.py::test_the_learned_policy_is_within_2_percent_of_the_best", "frozenlake"),
@@ -171,7 +209,11 @@ STATEMENTS = (
     Statement(
         "5.1",
         "resampling transitions would miss dependence; episodes do not",
-        ("baselines/test_offline_bootstrap.py::test_intervals_cover_as_often_as_they_say",),
+        (
+            "baselines/test_offline_bootstrap.py::test_resampled_transitions_miss_the_dependence_within_episodes",
+            "baselines/test_offline_bootstrap.py::test_intervals_cover_as_often_as_they_say",
+        ),
+        "where scores depend on each other; with a feature a state they do not, and transitions do as well",
     ),
     Statement("Figure 1a", "one run's intervals reach the exact value", (EXAMPLE,)),
     Statement("Figure 1b", "both bootstraps cover 95 % within about 1,000 episodes", (COVERAGE,)),
@@ -234,18 +276,31 @@ STATEMENTS = (
         "6.3, (6.1)",
         "nonlinear recursions",
         (
-            "algorithms/test_algorithms.py::test_contract_of_field",
-            "baselines/test_offline_bootstrap.py::test_a_nonlinear_field_and_increments_of_the_user_are_replayed_too",
+            FIELD,
+            DEPENDENT_FIELD,
         ),
+        "a multiplier a step covers where scores are martingale differences, and is too narrow in the second",
     ),
     Statement("6.4", "ΠV is the best linear fit", ("enumerations",)),
-    Statement("6.4", "θ* solves the projected Bellman equation and minimises the MSPBE", (FIXED_POINT, MSPBE)),
+    Statement("6.4", "θ* solves the projected Bellman equation and minimises the MSPBE", (FIXED_POINT, OBJECTIVES)),
     Statement("6.4", "its error is at most 1/√(1 - γ²) times the best fit's", ("enumerations",), "on-policy only"),
     Statement("6.4", "intervals cover V_θ*, not V", ("limits", "two-readings", "method.md#7. The estimand")),
     # Supplement
     Statement("Lemma S1.1, (B1)-(B4)", "conditions for o(ρ_t)", (), "a cited theorem; its use is Proposition 4.1"),
     Statement("S1", "Poisson's equations of Ã and b̃ have bounded solutions", (POISSON,)),
-    Statement("S1", "(B1) to (B4) hold", ("limits",), "by what follows from them"),
+    Statement(
+        "S1",
+        "(B1) to (B4) hold",
+        (NOISE, "limits", ERRATA),
+        "the proof as printed fails: ‖r_t‖ does not tend to 0, e_t is no martingale difference, and Σ α_t ‖e_t‖ "
+        "cannot converge as η is below 1; what it concludes is checked",
+    ),
+    Statement(
+        "S1",
+        "‖θ_t - θ*‖ ≤ R_θ for all t, so no truncation is needed",
+        ("limits",),
+        "R_θ depends on the path",
+    ),
     Statement("(S1.1), (C1)-(C4)", "Liang's algorithm and conditions", (), "cited; their use is Proposition 4.2"),
     Statement(
         "S1",

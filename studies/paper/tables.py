@@ -10,7 +10,7 @@ from studies.markdown import count, share, table, yes
 from studies.pages import WIDTH, render
 from studies.paper.machinery import Result
 from studies.paper.summaries import select
-from studies.provenance import software
+from studies.provenance import machine, software
 
 __all__ = [
     "by_length",
@@ -43,7 +43,7 @@ def made_by(content: dict[str, Any]) -> str:
     """Say what made the results."""
     made = content["provenance"]
     repeats = ", ".join(f"{name} {count}" for name, count in content["repeats"].items())
-    return render("made_by", made=made, software=software(made), repeats=repeats).rstrip()
+    return render("made_by", made=made, machine=machine(made), software=software(made), repeats=repeats).rstrip()
 
 
 def picture(name: str, words: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from studies.markdown import count, listed, percent, table
@@ -13,6 +14,7 @@ from studies.paper.markov_noise import CASES
 from studies.paper.summaries import select
 from studies.paper.tables import by_length, coverage, made_by, span, table_by
 from studies.paper.two_readings import READINGS
+from studies.paper.verdicts import said
 
 __all__ = ["FACTS"]
 
@@ -35,6 +37,7 @@ def _limits(content: dict[str, Any]) -> dict[str, str]:
     }
     slopes = [(row["slope"], 0.5 - float(row["case"].split(", ")[1])) for row in content["iterates"]]
     missed = sum(slope > bound for slope, bound in slopes)
+    normal = {name: [row["distance"] for row in content["normal_limit"] if row["problem"] == name] for name in PROBLEMS}
     laws = ["linear value, step", "linear value, as printed", "groups, step", "groups, block"]
     medians = {law: [row["quartiles"][1] for row in content["distances"] if row["law"] == law] for law in laws}
     return {
@@ -45,14 +48,24 @@ def _limits(content: dict[str, Any]) -> dict[str, str]:
         "decay": f"{settings['decay']:g}",
         "inflation": f"{errors['long_run'] / errors['lag_zero']:.1f}",
         "iterates_table": _iterates(content),
-        "iterates_exception": f", but for {missed} of {len(slopes)}" if missed else "",
+        "iterates_said": said(not missed),
+        "iterates_below": f"all {len(slopes)}" if not missed else f"{len(slopes) - missed} of {len(slopes)}",
         "remainders_table": _by(content["remainders"][0]["lengths"], rests, lambda x: f"{x:.2f}"),
+        "remainders_said": said(all(own[-1] < own[0] for own in rests.values())),
+        "remainder_at_start": span([own[0] for own in rests.values()], percent),
         "remainder_at_end": span([own[-1] for own in rests.values()], percent),
         "errors_repeats": count(content["repeats"]["errors"]),
         "normal_floor": f"{0.87 / content['repeats']['errors'] ** 0.5:.3f}",
+        "normal_said": said(all(own[-1] < own[0] for own in normal.values())),
+        "normal_first": span([own[0] for own in normal.values()], "{:.3f}".format),
+        "normal_last": span([own[-1] for own in normal.values()], "{:.3f}".format),
+        "normal_spread": span(
+            [row["spread over limit"] for row in content["normal_limit"] if row["length"] == settings["lengths"][-1]],
+            "{:.2f}".format,
+        ),
         "normal_table": _by(
             settings["lengths"],
-            {name: [row["distance"] for row in content["normal_limit"] if row["problem"] == name] for name in PROBLEMS},
+            normal,
             lambda x: f"{x:.3f}",
         ),
         "bootstrap_repeats": str(content["repeats"]["bootstrap"]),
@@ -61,6 +74,11 @@ def _limits(content: dict[str, Any]) -> dict[str, str]:
         "floor": f"{content['equal_laws'][1]:.3f}",
         "limit_printed": f"{content['limit']['as printed, linear value']:.3f}",
         "limit_step": f"{content['limit']['step, groups']:.3f}",
+        "martingale_said": said(all(one > other for one, other in pairwise(medians[laws[0]]))),
+        "martingale_start": f"{medians[laws[0]][0]:.3f}",
+        "martingale_end": f"{medians[laws[0]][-1]:.3f}",
+        "printed_end": f"{medians[laws[1]][-1]:.3f}",
+        "step_end": f"{medians[laws[2]][-1]:.3f}",
         "block_start": f"{medians['groups, block'][0]:.3f}",
         "block_end": f"{medians['groups, block'][-1]:.3f}",
         "made_by": made_by(content),
@@ -117,6 +135,10 @@ def _markov_noise(content: dict[str, Any]) -> dict[str, str]:
         "small_mean": ends[f"{CASES[0]}: bootstrap, by block, small steps"],
         "block_slope": ends[f"{CASES[1]}: bootstrap, by block"],
         "small_slope": ends[f"{CASES[1]}: bootstrap, by block, small steps"],
+        "step_slope": ends[f"{CASES[1]}: bootstrap, by step"],
+        "step_others": span(
+            [select(cells, f"{case}: bootstrap, by step")[-1]["coverage"] for case in (CASES[0], *CASES[2:])], percent
+        ),
         "by_episode": ends[f"{CASES[3]}: bootstrap, by episode"],
         "least_squares": span([select(cells, f"{case}: least squares")[-1]["coverage"] for case in CASES], percent),
         "made_by": made_by(content),

@@ -16,6 +16,7 @@ from inferl.data.arrays import Floats, Integers
 from inferl.data.increments import FieldIncrements, Increments
 from inferl.data.streams import Streams
 from inferl.data.transitions import Transitions
+from inferl.environments import FiniteMDP
 from inferl.errors import DataError, DivergenceError, KindError, LevelError, SettingError, ShapeError, TargetError
 from inferl.interval import quantile
 
@@ -131,6 +132,33 @@ def test_intervals_cover_as_often_as_they_say() -> None:
         held += exact in interval
     # Coverage of 100 resamples of 400 steps: 0.87 (1500 repeats); each bound is crossed by one set of seeds in 20000.
     assert binom.ppf(5e-5, repeats, 0.87) <= held <= binom.isf(5e-5, repeats, 0.87)
+
+
+@pytest.mark.parametrize("groups", [2, 12])
+def test_resampled_transitions_miss_the_dependence_within_episodes(groups: int) -> None:
+    """By the factor that the exact covariances of the scores give; with a feature a state there is none to miss."""
+    states, stop, discount = 12, 0.02, 0.5
+    one = np.eye(states)
+    walk = 0.2 * one + 0.4 * (np.roll(one, 1, axis=0) + np.roll(one, -1, axis=0))
+    transition = np.block([[(1 - stop) * walk, np.full((states, 1), stop)], [np.zeros((1, states)), np.ones((1, 1))]])
+    reward = np.r_[np.cos(2 * np.pi * np.arange(states) / states), 0.0]
+    mdp = FiniteMDP(transition[None], reward, np.r_[np.full(states, 1 / states), 0.0], [states])
+    features = np.vstack([np.eye(groups)[np.arange(states) * groups // states], np.zeros((1, groups))])
+    known, policy = features[0], np.ones((states + 1, 1))
+    scores = mdp.score_covariance(features, policy, None, discount)
+    h = np.linalg.solve(scores.matrix.T, known)
+    factor = np.sqrt((h @ scores.long_run @ h) / (h @ scores.lag_zero @ h))
+    assert factor == pytest.approx(1.0) if groups == states else factor > 3
+
+    data = mdp.sample(policy, 20_000, seed=1).transitions(discount, features)
+    by_episode, by_transition = (
+        offline_bootstrap(
+            data, inferl.TD(groups), inferl.LeastSquares(), known, unit=unit, n_resamples=200, kind="normal"
+        ).standard_error
+        for unit in ("episode", "transition")
+    )
+    # 400 episodes and twice 200 resamples: the logarithm has a standard deviation of 0.08; this is 4 of them.
+    assert np.log(by_episode / by_transition) == pytest.approx(np.log(factor), abs=0.32)
 
 
 @pytest.mark.parametrize("tabular", [True, False])

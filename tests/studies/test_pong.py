@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from inferl.errors import MissingExtraError, SettingError
-from studies.paper import games, page, pong
+from studies.paper import games, overview, page, pong, pong_page
 from studies.paper.__main__ import main
 from studies.paper.drawing import draw
 
@@ -98,6 +99,27 @@ def test_a_policy_has_at_least_ten_runs_and_its_variance_is_that_of_their_estima
     # The interval of a normal law's variance, 10 values: 0.473 to 3.333 times what is found.
     np.testing.assert_allclose(np.divide(row["variance_95"], row["variance"]), [0.4731, 3.3329], rtol=1e-3)
     assert [one["diverged"] for one in rows if one["features"] == "raw"] == [1] * 3 + [0] * 3
+
+
+@pytest.mark.parametrize(("factor", "words"), [(0.1, "agrees"), (1.0, "not decided"), (10.0, "**does not agree**")])
+def test_the_verdict_on_the_variance_is_that_of_the_runs(factor: float, words: str) -> None:
+    settings, found = pong.Pong(epsilons=(0.0, 0.5, 1.0)), list[dict[str, Any]]()
+    generator = np.random.default_rng(2)
+    drawn = generator.standard_normal(settings.runs)  # the same for all policies: their variances are as told
+    for spread in (1.0, factor, factor):
+        for x in drawn:
+            one = {name: {"estimate": float(spread * x), "standard_error": 0.5} for name in pong.RUN_METHODS}
+            found.append({"unit": one, "raw": one})
+    content = {
+        "settings": {"runs": settings.runs, "episodes": settings.episodes},
+        "variances": pong._variances(settings, found),
+    }
+    shown, verdict = overview._variance(content)
+    assert verdict == f"{words}; bootstrap: {words}; as printed: {words}"
+    assert "10 runs of 10 games" in shown
+    greedy, *_ = pong_page.over_runs(content, "raw", "bootstrap")
+    low, high = np.sqrt(9 / chi2.ppf([0.975, 0.025], 9)) * drawn.std(ddof=1)
+    assert pong_page.deviation(greedy) == f"{drawn.std(ddof=1):.4f} [{low:.4f}, {high:.4f}]"
 
 
 def test_intervals_are_read_after_the_first_and_the_last_game() -> None:

@@ -66,6 +66,42 @@ def test_scores_of_a_linear_value_are_martingale_differences_and_those_of_groups
     assert errors["groups"].error(errors["groups"].long_run) > 2 * errors["groups"].error(errors["groups"].lag_zero)
 
 
+def test_the_noise_splits_into_martingale_differences_and_a_rest_but_not_as_the_supplement_prints_it() -> None:
+    """S1, proof of Proposition 4.1, for one function of the state in place of the matrix.
+
+    f - mean = e_t + r_t, with the solution g of Poisson's equation g - P g = f - mean. Printed are
+    e_t = g(X_t) - P g(X_(t+1)) and r_t = P g(X_(t+1)) - P g(X_t). With X_(t-1) in place of X_(t+1) e_t is a martingale
+    difference and r_t telescopes; then both weighted sums converge, but none of their norms.
+    """
+    mdp, features, _, behaviour, *_ = random_mdp(3)
+    chain = np.zeros((mdp.n_states, mdp.n_states))
+    states, actions, following, chances, _ = mdp.outcomes
+    np.add.at(chain, (states, following), behaviour[states, actions] * chances)
+    law = mdp.stationary(behaviour)
+    g = np.linalg.solve(np.eye(len(law)) - chain + law, features[:, 0] - law @ features[:, 0])
+    ahead = chain @ g
+    np.testing.assert_allclose(g - ahead, features[:, 0] - law @ features[:, 0], atol=1e-12)
+
+    # Given X_t, the printed e_t has mean g - P P g; and the size of r_t is the same at every t.
+    spread = np.sqrt(law @ (g - law @ g) ** 2)
+    assert np.sqrt(law @ (g - chain @ ahead) ** 2) > 0.5 * spread
+    rest = np.sqrt(law @ (chain * (ahead - ahead[:, None]) ** 2).sum(axis=1))
+    assert rest > 0.1 * spread
+
+    x = mdp.sample(behaviour, 400_000, seed=1).states
+    noise, rests = g[x[1:]] - ahead[x[:-1]], ahead[x[:-1]] - ahead[x[1:]]  # with X_(t-1)
+    np.testing.assert_allclose(noise + rests, (g - ahead)[x[1:]], atol=1e-12)
+    assert np.sqrt(np.mean(rests[-1000:] ** 2)) == pytest.approx(rest, rel=0.3)
+    counts = np.bincount(x[:-1], minlength=len(law))
+    means = np.bincount(x[:-1], noise, len(law)) / np.maximum(counts, 1)
+    assert np.all(np.abs(means) <= 5 * np.abs(noise).max() / np.sqrt(np.maximum(counts, 1)))
+    steps = np.arange(1.0, len(noise) + 1) ** -0.75
+    half = len(noise) // 2
+    for part in (noise, rests):
+        assert abs((steps * part)[half:].sum()) < 0.2 * spread  # converges: 5 standard deviations of what is left
+        assert (steps * np.abs(part))[half:].sum() > 0.15 * (steps * np.abs(part)).sum()  # 1 - 2^(-1/4) of t^(1/4)
+
+
 def test_autoregressions_have_the_covariance_that_the_truth_assumes() -> None:
     n, one = 50, 0.8
     map_ = markov_noise.autoregression(np.eye(n)[:, :, None], one)[..., 0]  # row i: the answer to innovation i
