@@ -45,7 +45,7 @@ TABLE, DISCOUNT = 2_500, 0.5
 BEGINNING = 1_000  # rewards from which the large table has its start
 TOGETHER = 25  # paths of one job
 LENGTHS = {"small": (2_000, 8_000, 32_000), "large": (20_000, 60_000, 150_000)}
-SHARE = 3 / 8  # of the repeats for the large table
+SHARE = 3 / 4  # of the repeats for the large table
 
 
 @dataclass(frozen=True, eq=False)
