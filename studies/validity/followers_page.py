@@ -7,7 +7,8 @@ from typing import Any
 
 from studies.markdown import Columns, count, table_of
 from studies.provenance import origin
-from studies.validity.bootstraps_page import held, noise, nominal, spread
+from studies.validity.bootstraps_page import LOW, held, noise, nominal, spread
+from studies.validity.followers import DISCOUNT
 
 Cell = dict[str, Any]
 
@@ -22,12 +23,16 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     solved = {c["problem"] for c in cells if c["method"] == "least squares"}
     small, large = ([name for name in settings if (name in solved) == here] for here in (True, False))
     first, some = cells_of(cells, small), cells_of(cells, large)
+    memory = round(2 * settings[large[0]]["parameters"] / (1 - DISCOUNT))  # 1 / (step size at the cap * slowest rate)
     return {
         "small_table": over_problems([c for c in first if c["length"] == longest(first)]),
         "large_table": over_problems([c for c in some if c["length"] == longest(some)]),
+        **told([c for c in some if c["length"] == longest(some)]),
+        "memory": count(memory),
+        "stretches": round(longest(some) / memory),
         "details": {name: details([c for c in cells if c["problem"] == name]) for name in settings},
         "settings_table": settings_table(settings),
-        "small": ", ".join(small),
+        "n_small": {4: "four"}.get(len(small), str(len(small))),
         "small_steps": count(longest(first)),
         "large_steps": count(longest(some)),
         "parameters": count(settings[large[0]]["parameters"]),
@@ -114,8 +119,36 @@ def rounded(step_size: str) -> str:
     return step_size.replace(str(2 / 3), "2/3").replace("5.000000000000001", "5.0")
 
 
-def best(cells: list[Cell]) -> list[str]:
-    """Methods that are nominal on all given problems, at the longest length and with the steps that suit them."""
-    shown = [c for c in chosen(cells) if c["average"] != "uniform" and c["length"] == longest(cells)]
-    methods = dict.fromkeys(c["method"] for c in shown)
-    return [m for m in methods if all(nominal(c) for c in shown if c["method"] == m)]
+def told(cells: list[Cell]) -> dict[str, str]:
+    """What the text says of the large tables, at the longest length."""
+
+    def covered(method: str, average: str = "linear") -> list[Cell]:
+        return [c for c in cells if c["method"].startswith(method) and c["average"] == average]
+
+    def lowest_and_highest(found: list[Cell]) -> str:
+        return spread([c["coverage"] for c in found])
+
+    def widths(found: list[Cell]) -> str:
+        low, high = (f"{edge(c['median_width'] for c in found):.2f}" for edge in (min, max))
+        return low if low == high else f"{low} to {high}"
+
+    windows = [c for c in cells if c["method"].startswith(OF_ITERATES[1:])]
+    (zero,) = covered("bootstrap by block, from 0")
+    by_block = [c for c in covered("bootstrap by block") if c is not zero]
+    return {
+        "by_block": lowest_and_highest(by_block),
+        "by_block_width": widths(by_block),
+        "scaling_width": widths(covered("random scaling", "uniform")),
+        "by_step": lowest_and_highest(covered("bootstrap by step")),
+        "from_zero": held(zero),
+        "windows": lowest_and_highest(windows),
+        "scaling_uniform": lowest_and_highest(covered("random scaling", "uniform")),
+        "scaling_linear": lowest_and_highest(covered("random scaling")),
+    }
+
+
+def verdict(cell: Cell) -> str:
+    """Whether the coverage is nominal, too low or too high, at 99.9 %."""
+    if nominal(cell):
+        return "nominal"
+    return "too low" if cell["binomial_99.9"][1] < LOW else "too high"

@@ -54,9 +54,9 @@ def page(results: Path = RESULTS) -> str:
         ("best_of", best_of_page.facts, ("best_of",)),
         ("bootstraps", bootstraps_page.facts, ("starts", "automatic")),
         ("replicas", bootstraps_page.replicas, ("replicas",)),
-        ("followers", followers_page.facts, ("followers",)),
         ("save", bootstraps_page.save, ("save",)),
         ("average", bootstraps_page.average, ("average",)),
+        ("followers", followers_page.facts, ("followers",)),
         ("spine", spine_facts, ("spine",)),
         ("method", method_facts, ("method",)),
     ):

@@ -15,6 +15,17 @@ from studies.validity.many_states import ManyStates
 SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], size=3_000)
 
 
+CONTENT = json.loads((page.RESULTS / "followers.json").read_text())
+
+
+def verdicts(method: str, problem: str) -> set[str]:
+    """What the study found at the longest length, with any average and step size."""
+    own = [c for c in CONTENT["cells"] if c["problem"] == problem and c["method"].startswith(method)]
+    own = [c for c in own if c["length"] == followers_page.longest(own) and "from 0" not in c["method"]]
+    assert own
+    return {followers_page.verdict(c) for c in own}
+
+
 @pytest.mark.parametrize("name", ["two-state chain .8", "random MDP, off-policy", "table of 2,500"])
 def test_the_recursion_is_that_of_the_package(name: str) -> None:
     asked = followers.case(name)
@@ -120,3 +131,38 @@ def test_a_diverged_interval_counts_as_lost() -> None:
     rows = [(0.0, -1.0, 1.0), (np.nan, np.nan, np.nan)]
     found = followers.cell(asked, rows, problem="", method="", length=100)
     assert (found["covered"], found["infinite"], found["repeats"]) == (1, 1, 2)
+
+
+def test_what_is_recommended_for_many_parameters_is_nominal() -> None:
+    for problem in ("table of 2,500", "table of 2,500, dependent"):
+        assert verdicts("bootstrap by block", problem) == {"nominal"}
+        for method in ("batch means", "online batch means", "subsample bootstrap"):
+            assert verdicts(method, problem) == {"too low"}
+    assert verdicts("bootstrap by step", "table of 2,500, dependent") == {"too low"}
+    assert verdicts("bootstrap by step", "table of 2,500") == {"nominal"}
+    (zero,) = (c for c in CONTENT["cells"] if "from 0" in c["method"] and c["length"] == 150_000)
+    assert followers_page.verdict(zero) == "too low"
+    assert zero["bias"] < -2
+
+
+def test_independent_steps_are_too_narrow_where_they_depend_on_each_other() -> None:
+    for problem in ("two-state chain .8", "ring 20/4, lazy"):
+        assert verdicts("plug-in, independent", problem) == {"too low"}
+        assert verdicts("bootstrap by step", problem) == {"too low"}
+    for method in ("batch means", "online batch means", "subsample bootstrap"):
+        assert verdicts(method, "ring 20/4, lazy") == {"too low"}
+    chain = [c for c in CONTENT["cells"] if c["problem"] == "two-state chain .8" and c["method"] == "batch means"]
+    for step, verdict in (("larger", "nominal"), ("automatic", "too low")):
+        assert {followers_page.verdict(c) for c in chain if c["length"] == 32_000 and c["step"] == step} == {verdict}
+
+
+def test_blocks_are_not_needed_where_steps_do_not_depend_on_each_other() -> None:
+    for problem in ("FrozenLake", "random MDP, off-policy"):
+        assert verdicts("bootstrap by step", problem) <= {"nominal", "too high"}
+
+
+def test_every_result_of_the_study_is_there() -> None:
+    places = {(c["problem"], c["length"]) for c in CONTENT["cells"]}
+    assert len(places) == sum(len(followers.case(name).lengths) for name in followers.CASES)
+    assert {c["repeats"] for c in CONTENT["cells"]} == {200, 150}
+    assert CONTENT["critical_values"]["uniform"] == pytest.approx(6.747, abs=1e-3)
