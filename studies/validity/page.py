@@ -18,6 +18,7 @@ from studies.validity import (
     best_of_page,
     bootstraps_page,
     drift_page,
+    followers_page,
     manyparts_page,
     plans_page,
     propensities_page,
@@ -55,6 +56,7 @@ def page(results: Path = RESULTS) -> str:
         ("replicas", bootstraps_page.replicas, ("replicas",)),
         ("save", bootstraps_page.save, ("save",)),
         ("average", bootstraps_page.average, ("average",)),
+        ("followers", followers_page.facts, ("followers",)),
         ("spine", spine_facts, ("spine",)),
         ("method", method_facts, ("method",)),
     ):

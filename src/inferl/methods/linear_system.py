@@ -284,13 +284,17 @@ class Coordinates:
 def too_large(number: int, of_what: str) -> str:
     """Explain why least squares is refused, what it would cost, and what to use instead.
 
+    The step size is 1 / 8 over the slowest rate of a table whose states are visited equally often.
+
     >>> print(too_large(10_000, "parameters"))
     LeastSquares takes at most 2,000 parameters, not 10,000: their squares would need about 13 GB of memory, and a
-    million transitions 3.9 hours; use fewer features, or OnlineBootstrap, whose memory grows with their number
+    million transitions 3.9 hours; use fewer features, or TD with OnlineBootstrap(Polynomial(1250 / (1 - discount),
+    decay=2/3), multipliers=Multipliers(clock=BlockClock())), whose memory grows with their number
     """
     memory, hours = 8e-9 * MATRICES * number**2, 1e6 * SECONDS * number**2 / 3600
     return (
         f"LeastSquares takes at most {MOST_SOLVED:,} {of_what}, not {number:,}: their squares would need about "
-        f"{memory:,.2g} GB of memory, and a million transitions {hours:,.2g} hours; use fewer features, or "
-        "OnlineBootstrap, whose memory grows with their number"
+        f"{memory:,.2g} GB of memory, and a million transitions {hours:,.2g} hours; use fewer features, or TD with "
+        f"OnlineBootstrap(Polynomial({round(number / 8)} / (1 - discount), decay=2/3), "
+        "multipliers=Multipliers(clock=BlockClock())), whose memory grows with their number"
     )
