@@ -115,17 +115,18 @@ def _question(said: dict[str, Any]) -> Question:
     def source(stream: Any) -> Any:
         return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=skip_bad)
 
-    def check_dimension(dimension: int) -> None:
-        if "n_states" not in options:
-            method.admit_vectors(dimension)
+    of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
+
+    def check_dimension(dimension: int, n_policies: int = 1) -> None:
+        # Of a table, too, although only the states that are seen count: a row must not be the one that is too many.
+        method.admit_vectors(make_evaluator(options, dimension, n_policies, of_start).algorithm.dimension)
 
     def run(table: Any, n_policies: int) -> Any:
         file = f"journal://{table.source.folder}"
         return asked("evaluate", options | {"file": (file,), "follow": True}, settings, table, n_policies)
 
     source("journal of the check")
-    of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
-    make_evaluator(options, options.get("n_states", 1), by_starts=of_start)
+    check_dimension(options.get("n_states", 1))
     about = {key: value for key, value in options.items() if key not in ("every", "skip_bad")}
     about |= {"target": settings.target, "level": settings.level, "kind": settings.kind}
     about = {key: value for key, value in about.items() if value is not None}

@@ -21,14 +21,13 @@ from inferl.data.arrays import Floats, Integers, is_integer, short
 from inferl.data.increments import Increments
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import Steps, by_slot
-from inferl.data.transitions import Transitions
+from inferl.data.transitions import FURTHEST, Transitions
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.methods.base import Method
 from inferl.methods.schedule import MANY_ROWS, EvaluatorState, Schedule, _fingerprints, merged_states, uninterrupted
 
 __all__ = ["Window", "WindowSchedule", "WindowState", "seconds_of"]
 
-FURTHEST = 1e11  # seconds since 1970, in the year 5138; milliseconds and the like are beyond
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 

@@ -199,9 +199,11 @@ class Door:
         columns, targets = table.read_as("the batch", available)
         encoding = table.encoding(available)
         encoder = encoding.fitted(encoding.learn([batch.slice(0, 1)], [columns.features], again=False))
-        self._question.check_dimension(encoder.dimension)
         ratios = RatioReader(targets)
-        return Decoder(columns, ratios, encoder, table.gaps, table.ends, table.sessions, kept=True)
+        decoder = Decoder(columns, ratios, encoder, table.gaps, table.ends, table.sessions, kept=True)
+        found = self._decoded(decoder, batch.slice(0, 1))[0].ratios
+        self._question.check_dimension(encoder.dimension, 1 if found.ndim == 1 else found.shape[1])
+        return decoder
 
     def _packed(self, batch: Any) -> bytes:
         sink = self._pa.BufferOutputStream()
