@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,15 @@ def test_a_time_that_is_not_in_seconds_is_refused_at_the_door(tmp_path: Path, fa
         assert hub.experiments["hours"].bad_rows == 0
 
 
+def test_a_time_in_the_future_is_refused_too(tmp_path: Path) -> None:
+    now = time.time()
+    with in_this_process(tmp_path, HOURS) as (_, server):
+        status, content = send(server, [row(now), row(now + 7200), row(now + 2 * 86_400)], 1)
+        assert (status, content["row"], content["remedy"]) == (400, 3, "repair the clock")
+        assert "is more than a day ahead of the server's clock" in content["error"]
+        assert send(server, [row(now), row(now + 7200)], 1)[0] == 200
+
+
 @pytest.mark.integrations
 def test_such_a_time_that_is_in_a_journal_already_is_left_out(tmp_path: Path) -> None:
     with in_this_process(tmp_path, HOURS) as (hub, server):
@@ -91,7 +101,7 @@ def test_a_table_that_would_become_too_large_is_refused_at_the_start(
     if not refused:
         assert list(Settings.read(path, question).experiments) == ["cells"]
         return
-    with pytest.raises(SettingError, match="experiment cells: LeastSquares takes at most 2,000 .*not 5,000"):
+    with pytest.raises(SettingError, match=r"experiment cells: LeastSquares takes at most 2,000 .*not 5,000"):
         Settings.read(path, question)
 
 

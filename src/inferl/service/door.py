@@ -7,6 +7,7 @@ left to the evaluator.
 from __future__ import annotations
 
 import threading
+import time as clock
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
@@ -17,7 +18,7 @@ from inferl.errors import InferlError, SettingError
 from inferl.service.settings import Limits, Question
 from inferl.sources import Table
 from inferl.sources.logs.decoding import Decoder, LogRows
-from inferl.sources.logs.faults import DROP, Fault, Faults
+from inferl.sources.logs.faults import DROP, Fault, Faults, shown
 from inferl.sources.logs.inputs.lines import JSONPart, LinePiece, as_object
 from inferl.sources.logs.inputs.messages import PARTITION
 from inferl.sources.logs.inputs.readers import import_pyarrow
@@ -28,6 +29,7 @@ __all__ = ["ARROW", "JSON", "Door", "Refused"]
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 AGAIN = "correct it, and send the batch again with the same number"
+AHEAD = 86_400.0  # seconds by which the time of a row may be ahead of the server's clock
 WIDE = 2000  # columns
 CELLS = 1_000_000  # rows times columns of any batch; of a larger one of JSON, as many as it has bytes
 
@@ -159,6 +161,7 @@ class Door:
             ) from None
         for _, fault in sorted(faults.found.items()):
             raise _refused(fault)
+        self._refuse_ahead(batch, decoder.columns.time, rows.time)
         version = self._one_version(batch, decoder.columns.version, rows.version)
         if self._decoder is None:
             try:
@@ -174,6 +177,14 @@ class Door:
         pa = self._pa
         who = pa.DictionaryArray.from_arrays(pa.nulls(len(batch), pa.int32()).fill_null(0), pa.array(["client"]))
         return decoder.decode(batch.append_column(PARTITION, who), {}, 1)
+
+    def _refuse_ahead(self, batch: Any, column: str | None, time: Any) -> None:
+        """Refuse a time in the future: a window would wait for it, and take all that comes meanwhile for the latest."""
+        if column is None:
+            return
+        for place in (time > clock.time() + AHEAD).nonzero()[0][:1].tolist():
+            what = f"row {place + 1}, column {column!r}: {shown(batch.column(column)[place])}"
+            raise Refused(f"{what} is more than a day ahead of the server's clock", "repair the clock", place + 1)
 
     def _one_version(self, batch: Any, column: str | None, versions: Any) -> tuple[int, Any] | None:
         """Return the version of the policy, if the batch has one and there may be only one; refuse another."""
