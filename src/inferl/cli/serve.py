@@ -88,10 +88,10 @@ def _question(said: dict[str, Any]) -> Question:
     from inferl.cli.config import given
     from inferl.cli.following import BASELINES, asked, check_aim
     from inferl.cli.pace import Pace
-    from inferl.data.invariants import COUNT
     from inferl.interval import check_level
     from inferl.methods.registry import method_named
     from inferl.service.settings import Question
+    from inferl.sources.logs.inputs.streams import allowed_bad
 
     said = dict(said)
     thresholds = said.pop("thresholds", [])
@@ -109,11 +109,11 @@ def _question(said: dict[str, Any]) -> Question:
     every = Pace.parsed(settings.every)
     if not every.seconds:
         raise SettingError(f"every is {settings.every!r}; give a time, such as 10s")
-    skip_bad = params["skip_bad"] if "skip-bad" in said else COUNT[1]
     method = method_named(settings.method)
 
     def source(stream: Any) -> Any:
-        return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=skip_bad)
+        allowed = allowed_bad(stream, params["skip_bad"])
+        return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=allowed)
 
     of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
 
@@ -125,7 +125,7 @@ def _question(said: dict[str, Any]) -> Question:
         file = f"journal://{table.source.folder}"
         return asked("evaluate", options | {"file": (file,), "follow": True}, settings, table, n_policies)
 
-    source("journal of the check")
+    source(None)
     check_dimension(options.get("n_states", 1))
     about = {key: value for key, value in options.items() if key not in ("every", "skip_bad")}
     about |= {"target": settings.target, "level": settings.level, "kind": settings.kind}

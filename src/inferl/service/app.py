@@ -117,9 +117,9 @@ class _Service:
         return HTMLResponse(html, headers=live.REPORT_HEADERS)
 
     async def client(self, request: Request) -> Response:
-        """Return the number of the last batch of a client."""
-        name = request.path_params["client"]
-        return _answer({"client": name, "sequence": self._named(request).journal.sequence(name)})
+        """Return the number of the last batch of a client, and how many of its rows were left out."""
+        name, one = request.path_params["client"], self._named(request)
+        return _answer({"client": name, "sequence": one.journal.sequence(name), "bad_rows": one.bad_rows_of(name)})
 
     async def transitions(self, request: Request) -> Response:
         """Take a batch."""
@@ -153,7 +153,8 @@ class _Service:
         except JournalError as error:
             raise Refused(str(error), "the batch was not taken", status=507) from None
         experiment.recorded()
-        return _answer({"client": client, "sequence": sequence, "rows": rows, "repeat": sequence <= last})
+        done_before, bad = sequence <= last, experiment.bad_rows_of(client)
+        return _answer({"client": client, "sequence": sequence, "rows": rows, "repeat": done_before, "bad_rows": bad})
 
     async def _admitted(self, experiment: Experiment, body: bytes, request: Request) -> tuple[bytes, int]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

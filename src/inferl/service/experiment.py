@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from inferl.display import as_json
@@ -172,6 +173,10 @@ class Experiment:
         """Rows that do not fit those before them, and were left out."""
         return self._bad
 
+    def bad_rows_of(self, client: str) -> int:
+        """Those of one client, among the rows that are evaluated."""
+        return self._bad_of.get(client, 0)
+
     def html(self) -> str | None:
         """Return the report page; None before the first transition."""
         with self._page:
@@ -185,6 +190,7 @@ class Experiment:
     _source: Table
     _at = 0  # bytes of the journal that are evaluated
     _bad = _n = 0  # bad rows, and transitions
+    _bad_of: Mapping[str, int] = MappingProxyType({})  # bad rows by client
 
     def _evaluate(self) -> None:
         try:
@@ -236,6 +242,7 @@ class Experiment:
 
     def _set(self, run: Run) -> None:
         self._run, place = run, run.position["place"]
+        self._bad_of = run.position["skipped_of"]
         self._read, self._bad, self._n = self._source.rows, self._source.skipped, run.evaluator.n
         self._at = int(place["at"]["journal"])
         while self._marks and self._marks[0][1] <= self._read and self._marks[0][0] < time.monotonic() - RECENT:

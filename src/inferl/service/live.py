@@ -27,7 +27,7 @@ __all__ = ["FILES", "REPORT_HEADERS", "routes"]
 PERIOD = 0.5  # seconds between two looks for new snapshots
 HEARTBEAT = 10.0  # seconds after which a silent stream says that it is alive
 MOST_STREAMS = 200
-RATES = ("lag_rows", "lag_seconds", "rows_per_second", "failure")
+RATES = ("lag_rows", "lag_seconds", "rows_per_second", "bad_rows", "failure")
 HEADERS = {
     # The page asks this server and no other, runs no code but its own files, and is shown in no other page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -68,11 +68,12 @@ class Experiment {
   }
 
   drawRates() {
-    const { rows_per_second, lag_rows, lag_seconds, failure } = this.latest ?? { rows_per_second: 0, lag_rows: 0 };
+    const { rows_per_second, lag_rows, lag_seconds, bad_rows, failure } = this.latest ?? { rows_per_second: 0, lag_rows: 0 };
     const behind = lag_rows ? `${several(lag_rows, "row")}, ${time(lag_seconds)}` : "nothing";
     const shown = [["Transitions", count(this.now?.n ?? 0)], ["Episodes completed", count(this.now?.episodes ?? 0)],
       ["Rows a second", rows_per_second >= 10 ? count(Math.round(rows_per_second)) : (+rows_per_second.toPrecision(2)).toString()],
       ["Not yet evaluated", behind]];
+    if (bad_rows) shown.push(["Rows left out", count(bad_rows)]);
     if (this.now?.window) shown.splice(1, 0, ["In the window", count(this.now.window.n)]);
     const text = JSON.stringify(shown);
     if (text !== this.ratesShown) {
