@@ -187,3 +187,32 @@ def test_a_window_decides_by_the_interval_for_one_look_and_tells_nobody() -> Non
     (target,) = apart["targets"]
     exact = welch(*(_interval(one) for one in found))
     assert (target["lower"], target["anytime_lower"]) == (float(exact.lower[0]), None)
+
+
+def test_a_change_is_placed_by_episodes_also_if_they_have_another_length_from_then_on() -> None:
+    rng, history = np.random.default_rng(0), History()
+    run = Run(Evaluator(DoublyRobust(TD(1))), target="value")
+    n = 0
+    for k in range(60):
+        length, mean = (8, 1.0) if k < 40 else (2, 4.0)  # fifty episodes at once; shorter ones are worth as much
+        steps = 50 * length
+        discounts = np.tile([1.0] * (length - 1) + [0.0], 50)
+        rewards = rng.normal(mean + (k >= 40), 0.5, steps)
+        run.take(Transitions(np.zeros(steps, int), rewards, np.zeros(steps, int), discounts))
+        n += steps
+        found = snapshot(run, "one", time=float(k))
+        history.add(found)
+    change = found["change"]
+    assert (change["unit"], change["n"], change["time"]) == ("episodes", None, None)
+    assert abs(change["ago"] - 1000) < 40
+    placed = history.placed(change)
+    assert abs(placed["n"] - 40 * 400) < 300
+    assert abs(placed["time"] - 39) < 1
+    assert abs(History.restored(history.saved(), n).placed(change)["n"] - placed["n"]) < 1
+
+
+def test_a_change_before_the_history_has_no_time() -> None:
+    history = History()
+    history.add({"time": 5.0, "n": 100, "completed": 10, "checks": [], "targets": []})
+    assert history.placed({"at": 9, "unit": "episodes"}) == {"at": 9, "unit": "episodes", "n": None, "time": None}
+    assert history.placed({"at": 99, "unit": "steps"}) == {"at": 99, "unit": "steps", "n": 99, "time": None}

@@ -271,8 +271,10 @@ class Experiment:
         assert self._run is not None
         begin = time.thread_time()
         now = snapshot(self._run, self.name, self.thresholds)
-        self.run_snapshot = now
         self.history.add(now)
+        if now["change"] is not None:
+            now["change"] = self.history.placed(now["change"])
+        self.run_snapshot = now
         self.version += 1
         self._webhooks.after(self, now)
         self._looked = self._n, self._bad

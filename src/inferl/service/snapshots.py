@@ -66,6 +66,7 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
         "time": clock.time() if time is None else time,
         "n": run.evaluator.n,
         "episodes": state.episodes.closed,
+        "completed": run.evaluator.episodes,
         "level": run.level,
         "thresholds": list(thresholds),
         "decided_by": "anytime" if run.evaluator.window is None else "pointwise",
@@ -110,16 +111,17 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
 
 
 def _change(run: Run, reading: Reading) -> dict[str, Any] | None:
-    """Return the latest change of the value that the data show: by how much, and after how many transitions.
+    """Return the latest change of the value that the data show: by how much, and how many episodes or transitions ago.
 
-    Where the check counts episodes, these are turned into transitions by their mean length.
+    After how many transitions it was, and when, `History.placed` says: a change may alter the length of episodes.
     """
     found = latest_change(reading.solved)
     if found is None:
         return None
-    steps = found.ago * (reading.n / max(reading.units, 1) if found.unit == "episodes" else 1.0)
     text = signed(found.shift, found.error)
-    return {"shift": found.shift, "text": text, "n": max(run.evaluator.n - round(steps), 0), "within": found.within}
+    at = (run.evaluator.episodes if found.unit == "episodes" else run.evaluator.n) - found.ago
+    about = {"ago": found.ago, "unit": found.unit, "at": max(at, 0), "n": None, "time": None}
+    return {"shift": found.shift, "text": text, "within": found.within} | about
 
 
 def _targets(
@@ -258,8 +260,8 @@ class Rows(NamedTuple):
 class History:
     """The numbers of the latest snapshots, all of them, and of earlier ones, evenly spaced, in bounded memory.
 
-    A row is ``[time, n, failed, numbers]``: when, after how many transitions, how many checks had failed, and for each
-    target the numbers named in `COLUMNS`.
+    A row is ``[time, n, failed, numbers, completed]``: when, after how many transitions, how many checks had failed,
+    for each target the numbers named in `COLUMNS`, and how many episodes were completed.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ class History:
     >>> _, end, _ = history.since()
     >>> history.add({"time": 3.3, "n": 33, "checks": [], "targets": []})
     >>> history.since(end).rows
-    [[3.3, 33, 0, []]]
+    [[3.3, 33, 0, [], 0]]
     """
 
     def __init__(self, most: int = 1000) -> None:
@@ -293,7 +295,23 @@ class History:
         failed = sum(check["status"] == "failed" for check in worst(snapshot["checks"]))
         numbers = [[target[column] for column in COLUMNS] for target in snapshot["targets"]]
         with self._lock:
-            self._append([snapshot["time"], snapshot["n"], failed, numbers])
+            self._append([snapshot["time"], snapshot["n"], failed, numbers, snapshot.get("completed", 0)])
+
+    def placed(self, change: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a change of the value with its place: after how many transitions, and when; None before the first row.
+
+        >>> history = History()
+        >>> for n, episodes in ((0, 0), (100, 10), (300, 20)):  # they became longer
+        ...     history.add({"time": 0.1 * n, "n": n, "completed": episodes, "checks": [], "targets": []})
+        >>> history.placed({"at": 15, "unit": "episodes"})
+        {'at': 15, 'unit': 'episodes', 'n': 200, 'time': 20.0}
+        """
+        rows, at = self.since().rows, change["at"]
+        seen = [row[4 if change["unit"] == "episodes" else 1] for row in rows]
+        if not seen or at < seen[0]:
+            return {**change, "n": at if change["unit"] == "steps" else None, "time": None}
+        n, when = (float(np.interp(at, seen, [row[column] for row in rows])) for column in (1, 0))
+        return {**change, "n": round(n), "time": when}
 
     def since(self, end: int = 0) -> Rows:
         """Return the rows after the first `end` snapshots; 0: all that are kept."""
@@ -306,7 +324,7 @@ class History:
     def saved(self) -> dict[str, Any]:
         """Return the content of a file, plain data."""
         with self._lock:
-            kept = {"columns": list(COLUMNS), "step": self._step, "end": self._end}
+            kept = {"columns": [*COLUMNS, "completed"], "step": self._step, "end": self._end}
             return kept | {"earlier": list(self._earlier), "latest": list(self._latest)}
 
     @classmethod
@@ -320,7 +338,7 @@ class History:
         [10, 20]
         """
         history = cls(most)
-        if saved.get("columns") == list(COLUMNS):
+        if saved.get("columns") == [*COLUMNS, "completed"]:
             history._step = saved["step"]
             history._earlier = [row for row in saved["earlier"] if row[1] <= n]
             history._latest.extend(row for row in saved["latest"][-history._half :] if row[1] <= n)

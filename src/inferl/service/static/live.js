@@ -88,10 +88,9 @@ class Experiment {
 
   // By how much and when the value changed, as far as the history tells.
   changed() {
-    const { change, n } = this.now;
-    const text = `The value changed by ${change.text}, about ${several(n - change.n, "transition")} ago`;
-    const after = this.rows.findIndex((row) => row[1] >= change.n);
-    const when = after < 0 ? "" : ` (${after === 0 && this.rows[0][1] > change.n ? "before" : "about"} ${moment(this.rows[after][0])})`;
+    const { change } = this.now;
+    const text = `The value changed by ${change.text}, about ${several(change.ago, change.unit === "episodes" ? "episode" : "transition")} ago`;
+    const when = change.time != null ? ` (about ${moment(change.time)})` : this.rows.length ? ` (before ${moment(this.rows[0][0])})` : "";
     return `${text}${when}${change.within ? "" : ": before the window"}.`;
   }
 
