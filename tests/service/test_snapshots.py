@@ -115,6 +115,20 @@ def test_the_difference_is_that_of_the_library(method: str) -> None:
     assert found["targets"][0]["estimate"] == exact.estimate
 
 
+def test_no_difference_is_decided_while_a_check_fails() -> None:
+    found = []
+    for seed, mean in ((1, 0.0), (2, 9.0)):
+        rng = np.random.default_rng(seed)
+        run = Run(Evaluator(TD(1)), target=0)
+        run.take(Transitions(np.zeros(2000, int), rng.normal(mean, 1, 2000), np.zeros(2000, int), 0.5))
+        found.append(snapshot(run, f"mean {mean}"))
+    assert difference(*found)["verdict"] == ["mean 0.0 is smaller"]
+    found[1]["checks"] = [found[1]["checks"][0] | {"status": "failed"}]
+    apart = difference(*found)
+    assert apart["targets"][0]["upper"] < 0
+    assert apart["verdict"] == ["not decided: a check failed"]
+
+
 def test_differences_that_mean_nothing_are_refused() -> None:
     one = snapshot(run_of(seed=1), "a")
     with pytest.raises(SettingError, match="a and b were fed the same stream"):

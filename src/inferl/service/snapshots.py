@@ -26,6 +26,7 @@ from inferl.runs import Run
 
 __all__ = ["COLUMNS", "History", "Rows", "difference", "snapshot", "worst"]
 
+OPEN = "not decided: a check failed"
 COLUMNS = ("estimate", "lower", "upper", "anytime_lower", "anytime_upper", "standard_error")
 
 
@@ -180,6 +181,8 @@ def _ratios(ratios: RatioSummary, policies: Sequence[str]) -> list[dict[str, Any
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return one experiment minus another, target by target, as `inferl.difference` has it for independent streams.
 
+    While a check of one of them fails, nothing is decided.
+
     Examples
     --------
     >>> from inferl import TD, Evaluator, Transitions
@@ -216,7 +219,7 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
         "decided_by": "pointwise" if information is None else "anytime",
         "notes": list(apart.notes),
         "targets": finite(_targets(apart, information, [target["name"] for target in one["targets"]])),
-        "verdict": [verdict(each, names[0]) for each in wide],
+        "verdict": [OPEN if apart.notes else verdict(each, names[0]) for each in wide],
     }
 
 

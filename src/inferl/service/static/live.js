@@ -213,7 +213,7 @@ function drawOverview() {
     if (found.error) return [{ name: found.of, error: found.error }];
     return found.targets.map((target, k) => ({
       name: target.name ? `${found.of}: ${target.name}` : found.of, target, text: said(target),
-      said: `${found.verdict[k]}${found.decided_by === "anytime" ? "" : ", if you look once"}${found.notes.length ? "; a check failed" : ""}`,
+      said: `${found.verdict[k]}${found.decided_by === "anytime" || found.notes.length ? "" : ", if you look once"}`,
       colour: (experiments.get(found.of)?.colour ?? 0) + k, faded: found.notes.length > 0,
     }));
   });
