@@ -449,3 +449,24 @@ def test_dependence_before_the_window_is_known_in_it() -> None:
     assert course.length.sum() == 31 * 2048
     np.testing.assert_allclose(course.rate[:9, 0], other.rate[:9, 0], rtol=0.02)
     np.testing.assert_allclose(course.blocks[:9], other.blocks[:9], rtol=0.02)
+
+
+def checks_after(mean: float, rows: int) -> dict[str, Any]:
+    """The checks of one stream whose mean reward was 1 until so many rows ago."""
+    rng, n = np.random.default_rng(0), 10_000 + rows
+    here, rewards = np.zeros(n, int), rng.normal(size=n) + np.where(np.arange(n) < 10_000, 1.0, mean)
+    evaluator = Evaluator(TD(1), window=Window(4, every=2500)).update(Transitions(here, rewards, here, 0.5))
+    return {check.name: check for check in evaluator.report(0).checks}
+
+
+def test_panes_that_differ_are_not_called_streams() -> None:
+    before = checks_after(mean=1.0, rows=700)
+    assert before["dependence"].status == before["drift"].status == "passed"
+    soon = checks_after(mean=2.0, rows=700)  # too few for the check drift
+    assert (soon["dependence"].status, soon["drift"].status) == ("failed", "passed")
+    assert soon["dependence"].message.startswith("the panes differ by more than the variation within them explains")
+    assert "the value may have changed" in soon["dependence"].message
+    assert "stream" not in soon["dependence"].remedy
+    later = checks_after(mean=2.0, rows=5000)
+    assert later["drift"].status == later["dependence"].status == "failed"
+    assert later["dependence"].remedy == "a change of the value looks like dependence: see the check drift"

@@ -11,6 +11,7 @@ Elsewhere a pane begins in the middle of a stream: eligibility traces and open e
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -143,6 +144,18 @@ class WindowSchedule(Schedule):
             past = [] if state.past is None else [state.past]
             pending = [pane.pending.data for pane in state.panes if pane.pending is not None]
             self.method.admit([state.method, *past, *(pane.method for pane in state.panes)], [*pending, data])
+
+    def explained(self, checks: Sequence[Check]) -> Sequence[Check]:
+        """Return the checks of the method: what it takes for streams are panes."""
+        message = "the panes differ by more than the variation within them explains: the value may have changed"
+        remedy = "wait until the window has passed the change, or until the check drift says when it was"
+        differ = [one.name == "dependence" and one.message.startswith("the streams differ") for one in checks]
+        return super().explained(
+            [
+                replace(one, message=message, remedy=remedy) if panes else one
+                for one, panes in zip(checks, differ, strict=True)
+            ]
+        )
 
     def borders(self, state: EvaluatorState, data: Transitions | Increments) -> list[int]:
         """Return the rows with which a pane opens, apart from the first of all."""
