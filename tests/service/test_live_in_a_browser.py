@@ -287,3 +287,37 @@ def test_it_says_how_to_begin_and_when_the_value_changed(tmp_path: Path, page: P
         assert "Has the value changed?" in text
         assert "at all times" not in text
         assert page.problems == []
+
+
+def test_the_overview_compares_like_with_like_and_each_with_its_own_thresholds(tmp_path: Path, page: Page) -> None:
+    others = "".join(
+        f'[experiments.{name}]\nstate = "s"\nn-states = 3\ndiscount = {discount}\ntarget = "0"\n{more}every = "0.2s"\n'
+        for name, discount, more in (("one", 0.5, "thresholds = [1.9]\n"), ("long", 0.99, ""), ("young", 0.5, ""))
+    )
+    with served(tmp_path, experiments=WINDOW.replace("[0.5]", "[1.8]") + others) as server:
+        rng = np.random.default_rng(0)
+        states, rewards = rng.integers(3, size=6000).tolist(), rng.normal(1.0, 0.5, 6000).tolist()
+        rows = [json.dumps({"s": s, "reward": r}) for s, r in zip(states, rewards, strict=True)]
+        for name, n in (("latest", 6000), ("one", 6000), ("long", 6000), ("young", 40)):
+            said = {"Inferl-Client": "one", "Inferl-Sequence": "1", "Content-Type": "application/x-ndjson"}
+            body = "\n".join(rows[:n]).encode()
+            assert server.ask("POST", f"/v1/experiments/{name}/transitions", body, said)[0] == 200
+            server.wait_for(n, name)
+        page.open(server.url)
+        every = "[...document.querySelectorAll('#side-by-side > div')].map((group) => group.innerText)"
+        groups = page.wait(every, lambda found: len(found) == 3)
+        window, one, long = groups
+        assert window.startswith("The value at given features: the projected fixed point, in the window, discount 0.5")
+        assert one.startswith("The value at given features: the projected fixed point, discount 0.5")
+        assert long.startswith("The value at given features: the projected fixed point, discount 0.99")
+        assert "for one look, above 1.8" in window
+        assert "for one look" not in one + long
+        assert "above 1.9" in one
+        assert "gathering data" in one
+        rows_of = "[...document.querySelectorAll('#side-by-side li:not(.axis)')]"
+        marks, thin = (f"{rows_of}.map((row) => row.querySelectorAll('{line}').length)" for line in (".mark", ".thin"))
+        assert page.run(marks) == [0, 1, 0, 0]  # 1.8 is far away from the window's
+        assert page.run(thin) == [0, 1, 1, 1]
+        young = page.run("document.getElementById('experiment-young').innerText")
+        assert "Gathering data: 39 of 250 transitions." in young
+        assert page.problems == []

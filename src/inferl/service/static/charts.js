@@ -241,21 +241,24 @@ export class OverTime {
 
 // ---- intervals below each other ---------------------------------------------------------------------------------------
 
-// rows: {name, target (with its numbers), text, colour, link, faded}; marks: numbers to draw as vertical lines.
+// rows: {name, target (with its numbers), text, colour, link, faded, marks}; marks: numbers to draw as vertical lines,
+// for all rows or for one. Those of one row that are far away are left out.
 export function forest(place, rows, marks, label) {
   const width = Math.max(place.clientWidth, 200), narrow = width < 640;
   const room = narrow ? width : Math.round(width * 0.45);
   const numbers = rows.flatMap(({ target }) => [target.anytime_lower, target.anytime_upper, target.lower, target.upper, target.estimate]).filter((value) => value != null);
   let [low, high] = apart(Math.min(...numbers, ...marks), Math.max(...numbers, ...marks));
   if (!Number.isFinite(low)) [low, high] = [-1, 1];
+  const near = rows.flatMap((row) => row.marks ?? []).filter((mark) => mark > 2 * low - high && mark < 2 * high - low);
+  [low, high] = [Math.min(low, ...near), Math.max(high, ...near)];
   const x = scale(low, high, 10, room - 10);
   const reach = (lower, upper) => [lower == null ? 2 : x(lower), upper == null ? room - 2 : x(upper)];
-  const picture = ({ target, colour, faded }) => {
+  const picture = ({ target, colour, faded, marks: own = [] }) => {
     const [left, right] = reach(target.lower, target.upper);
     const [from, to] = target.text.anytime ? reach(target.anytime_lower, target.anytime_upper) : [left, right];
     return svg("svg", { width: room, height: 30, viewBox: `0 0 ${room} 30`, "aria-hidden": "true", class: `c${colour % COLOURS}${faded ? " faded" : ""}` },
-      marks.map((mark) => svg("line", { class: "mark", x1: x(mark), x2: x(mark), y1: 0, y2: 30 })),
-      svg("path", { class: "thin", d: `M${from} 15H${to}M${from} 10V20M${to} 10V20` }),
+      [...marks, ...own.filter((mark) => mark >= low && mark <= high)].map((mark) => svg("line", { class: "mark", x1: x(mark), x2: x(mark), y1: 0, y2: 30 })),
+      target.text.anytime && svg("path", { class: "thin", d: `M${from} 15H${to}M${from} 10V20M${to} 10V20` }),
       svg("path", { class: "thick", d: `M${left} 15H${right}` }),
       target.estimate == null ? null : svg("circle", { class: "dot", cx: x(target.estimate), cy: 15, r: 5 }));
   };

@@ -27,10 +27,13 @@ const percent = (level) => `${+(100 * level).toPrecision(6)}%`;
 const several = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
 // What is said of a target: by the anytime interval, or, of a window, by that for one look.
-const said = ({ text }) => text.anytime ?? text.pointwise;
+const said = ({ text }) => bounded(text.anytime ?? text.pointwise);
+const bounded = (text) => text.replace(" [-inf, inf]", " (no bounds yet)");
+
+const decided = ({ is, threshold }) => (is === "open" ? `${threshold} not decided` : `${is} ${threshold}`);
 
 function split(text) {
-  const cut = text.indexOf(" [");
+  const cut = text.search(/ [[(]/);
   return cut < 0 ? [text, ""] : [text.slice(0, cut), text.slice(cut + 1)];
 }
 
@@ -129,8 +132,8 @@ class Experiment {
   drawAnswers() {
     const { now } = this, many = now.targets.length > 1;
     this.part(".answers").replaceChildren(...now.targets.map((target, k) => {
-      const [estimate, bounds] = split(said(target)), [, once] = split(target.text.pointwise);
-      const about = target.text.anytime ? `anytime; for one look ${once}` : "for one look: a window has no anytime interval";
+      const [estimate, bounds] = split(said(target)), [, once] = split(bounded(target.text.pointwise));
+      const about = target.text.anytime ? `anytime${once.startsWith("[") ? `; for one look ${once}` : ""}` : "for one look: a window has no anytime interval";
       return element("div", { class: `answer ${now.verdict.light}` },
         target.name ? element("div", { class: `name ${this.shade(k)}` }, many ? element("span", { class: "swatch", "aria-hidden": "true" }) : null, target.name) : null,
         element("div", { class: "estimate" }, estimate),
@@ -203,11 +206,19 @@ function drawOverview() {
   const shown = [...experiments.values()].filter(({ now }) => now?.targets.length);
   find("overview").hidden = experiments.size < 2 || !shown.length;
   if (find("overview").hidden) return;
-  const rows = shown.flatMap((one) => one.now.targets.map((target, k) => ({
-    name: target.name ? `${one.name}: ${target.name}` : one.name, target, text: said(target), colour: one.colour + k,
-    link: `#experiment-${one.name}`, faded: one.now.verdict.light === "red", said: one.now.verdict.light === "red" ? "a check failed" : "",
-  })));
-  forest(find("side-by-side"), rows, [...new Set(shown.flatMap(({ now }) => now.thresholds))], "Estimates with their intervals");
+  // Values of other estimands or discounts are no use on one axis.
+  const groups = new Map();
+  for (const one of shown) {
+    const [low, high] = one.now.discounts, kind = `${one.now.estimand}${low != null && low === high ? `, discount ${low}` : ""}`;
+    groups.set(kind, [...(groups.get(kind) ?? []), ...one.now.targets.map((target, k) => ({
+      name: target.name ? `${one.name}: ${target.name}` : one.name, target, text: said(target), colour: one.colour + k, marks: one.now.thresholds,
+      link: `#experiment-${one.name}`, faded: one.now.verdict.light === "red",
+      said: [target.text.anytime ? "" : "for one look", ...target.decisions.map(decided), { red: "a check failed", grey: "gathering data" }[one.now.verdict.light]].filter(Boolean).join(", "),
+    }))]);
+  }
+  const places = [...groups.keys()].map((kind) => element("div", null, groups.size > 1 ? element("h3", null, kind.replace(/^./, (letter) => letter.toUpperCase())) : null, element("div")));
+  find("side-by-side").replaceChildren(...places);
+  places.forEach((place, i) => forest(place.lastChild, [...groups.values()][i], [], "Estimates with their intervals"));
   if (!differences) return;
   const apart = differences.of.flatMap((found) => {
     if (found.error) return [{ name: found.of, error: found.error }];
