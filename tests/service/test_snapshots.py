@@ -88,6 +88,27 @@ def test_an_empty_run_with_a_known_target_has_no_bounds() -> None:
     assert found["targets"][0]["decisions"] == [{"threshold": 1.0, "is": "open"}]
 
 
+def test_an_experiment_that_has_just_begun_is_not_called_broken() -> None:
+    rng, run, lights = np.random.default_rng(0), Run(Evaluator(DoublyRobust(TD(1))), target="value"), []
+    for k in range(1, 21):
+        run.take(Transitions([0, 0], rng.normal(size=2), [0, 0], [1.0, 0.0]))
+        found = snapshot(run, "young")
+        lights.append(found["verdict"]["light"])
+        if k == 2:
+            assert found["verdict"]["text"] == "Gathering data: 2 of 16 episodes."
+            assert [one["light"] for one in found["checks"] if one["name"] == "length"] == ["grey"]
+    assert lights[:15] == ["grey"] * 15
+    assert "grey" not in lights[15:]
+    steps = Run(Evaluator(TD(1)), target=0)
+    steps.take(Transitions(np.zeros(100, int), rng.normal(size=100), np.zeros(100, int), 0.9))
+    assert snapshot(steps, "young")["verdict"]["text"] == "Gathering data: 100 of 250 transitions."
+    steps.take(Transitions(np.zeros(900, int), np.ones(900), np.zeros(900, int), 0.9))
+    assert snapshot(steps, "old")["verdict"]["light"] != "grey"
+    still = Run(Evaluator(DoublyRobust(TD(1))), target="value")  # nothing varies, which is another matter
+    still.take(Transitions([0] * 60, [1.0] * 60, [0] * 60, [1.0, 0.0] * 30))
+    assert snapshot(still, "still")["verdict"]["light"] == "red"
+
+
 def test_a_threshold_is_decided_by_the_anytime_interval_and_never_while_a_check_fails() -> None:
     run = run_of()
     wide = run.interval("anytime")

@@ -15,7 +15,7 @@ import numpy as np
 
 from inferl.comparison import difference_of, growth, refuse_other_discounts, verdict, welch
 from inferl.data.ratios import RatioSummary
-from inferl.diagnostics import signed
+from inferl.diagnostics import FEWEST_BLOCKS, FEWEST_STEPS, signed
 from inferl.display import finite
 from inferl.errors import SettingError, TargetError
 from inferl.interval import UNIFORM, Interval, anytime, brief, grown
@@ -36,7 +36,7 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
     Checks and facts are those of ``inferl evaluate --json``. Each target has its estimate with both intervals, and what
     the anytime interval, which holds at all times at once, says about each threshold: ``"above"``, ``"below"`` or
     ``"open"``. While a check fails, nothing is decided. A window has no anytime interval: what it says about thresholds
-    (``decided_by``) is said by the interval for one look.
+    (``decided_by``) is said by the interval for one look. The verdict says if there are too few data for any answer.
 
     Parameters
     ----------
@@ -108,7 +108,22 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
         "verdict": judged(report.checks)._asdict(),
         "growth": growth(method, reading),
     }
+    young = _gathering(run, found)
+    if young:
+        found["verdict"] = {"light": "grey", "text": young}
+        for check in found["checks"]:
+            if check["name"] == "length":
+                check["light"] = "grey"
     return finite(found)  # type: ignore[no-any-return]
+
+
+def _gathering(run: Run, found: Mapping[str, Any]) -> str:
+    """Say how much there is of what any answer needs, which is no fault; empty: there is enough."""
+    have, need, unit = run.evaluator.n, FEWEST_STEPS, "transitions"
+    if run.evaluator.method.unit == "episodes":
+        have, need, unit = found["episodes"], FEWEST_BLOCKS, "episodes"
+    short = have < need and any(check["name"] == "length" and check["status"] == "failed" for check in found["checks"])
+    return f"Gathering data: {have:,} of {need:,} {unit}." if short else ""
 
 
 def _change(run: Run, reading: Reading) -> dict[str, Any] | None:
@@ -296,6 +311,7 @@ class History:
     def add(self, snapshot: Mapping[str, Any]) -> None:
         """Add a snapshot."""
         failed = sum(check["status"] == "failed" for check in worst(snapshot["checks"]))
+        failed *= snapshot.get("verdict", {}).get("light") != "grey"  # there were too few data for an answer
         numbers = [[target[column] for column in COLUMNS] for target in snapshot["targets"]]
         with self._lock:
             self._append([snapshot["time"], snapshot["n"], failed, numbers, snapshot.get("completed", 0)])
