@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inferl.cli.options import MOMENTARY, Settings
+from inferl.cli.wording import in_file
 from inferl.errors import SettingError
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def question(name: str, said: dict[str, Any]) -> Question:
     try:
         return _question(said)
     except SettingError as error:
-        told = re.sub(r"--(?=[a-z])", "", str(error))  # options are called in a file what they are called in the shell
-        raise SettingError(f"experiment {name}: {told}") from None
+        raise SettingError(f"experiment {name}: {in_file(str(error))}") from None
 
 
 def _question(said: dict[str, Any]) -> Question:
@@ -131,7 +130,9 @@ def _question(said: dict[str, Any]) -> Question:
     about |= {"target": settings.target, "level": settings.level, "kind": settings.kind}
     about = {key: value for key, value in about.items() if value is not None}
     one_version = settings.window is None
-    return Question(about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)))
+    return Question(
+        about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)), in_file
+    )
 
 
 def _said(value: Any) -> str:

@@ -150,7 +150,8 @@ class Door:
                     raise SettingError(f"the batch would be read as {now}, those before it as {decoder.columns}")
             rows, faults = self._decoded(decoder, batch)
         except SettingError as error:
-            error_, _, remedy = str(error).partition("; ")
+            text = self._question.worded(str(error).replace(f", {PARTITION}", ""))
+            error_, _, remedy = text.replace("the log has", "the batch has").partition("; ")
             usual = (
                 "repair the settings of the experiment" if decoder is None else "send the same columns in every batch"
             )

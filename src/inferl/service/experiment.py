@@ -198,7 +198,7 @@ class Experiment:
         except _Stopped:
             pass
         except InferlError as error:
-            self._fail(str(error))
+            self._fail(self._question.worded(str(error)))
         except Exception as error:
             logging.getLogger("inferl").exception("experiment %s", self.name)
             self._fail(f"an error of inferl itself ({type(error).__name__}); the log of the server says more")
@@ -271,6 +271,9 @@ class Experiment:
         assert self._run is not None
         begin = time.thread_time()
         now = snapshot(self._run, self.name, self.thresholds)
+        worded = self._question.worded
+        for check in now["checks"]:
+            check |= {key: worded(check[key]) for key in ("message", "remedy")}
         self.history.add(now)
         if now["change"] is not None:
             now["change"] = self.history.placed(now["change"])

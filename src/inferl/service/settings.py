@@ -73,6 +73,8 @@ class Question:
         Seconds between two checkpoints.
     thresholds
         Numbers that a decision waits for.
+    worded
+        Puts a message of the library into the words of the file.
     """
 
     about: Mapping[str, Any]
@@ -82,6 +84,7 @@ class Question:
     one_version: bool = True
     every: float = 10.0
     thresholds: tuple[float, ...] = ()
+    worded: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ A snapshot is made by the thread that owns the run. Nobody changes it afterwards
 
 from __future__ import annotations
 
+import re
 import time as clock
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,9 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
         "targets": _targets(interval, information, run.names, thresholds),
         "differences": [] if apart is None else _targets(apart, information, run.difference_names),
         "checks": [
-            content | {"light": light(check), "question": QUESTIONS.get(check.name, check.name)}
+            content
+            | {"light": light(check), "question": QUESTIONS.get(check.name, check.name)}
+            | {"message": _named(check.message, run.policies)}
             for check, content in zip(report.checks, plain["checks"], strict=True)
         ],
         "facts": plain["facts"],
@@ -115,6 +118,15 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
             if check["name"] == "length":
                 check["light"] = "grey"
     return finite(found)  # type: ignore[no-any-return]
+
+
+def _named(text: str, policies: Sequence[str]) -> str:
+    """Call policies by their names.
+
+    >>> _named("the mean ratio of policy 2 is 1.1", ["a", "b"])
+    'the mean ratio of b is 1.1'
+    """
+    return re.sub(r"\bpolicy (\d+)\b", lambda found: dict(enumerate(policies, 1)).get(int(found[1]), found[0]), text)
 
 
 def _gathering(run: Run, found: Mapping[str, Any]) -> str:
