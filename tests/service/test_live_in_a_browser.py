@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,13 @@ def test_it_says_how_to_begin_and_when_the_value_changed(tmp_path: Path, page: P
     with served(tmp_path, experiments=WINDOW) as server:
         page.open(server.url)
         words = "document.querySelector('.words')?.textContent"
-        page.wait(words, lambda text: text == f"No answer yet. Send rows to POST {server.url}{PATH}.")
+        page.wait(words, lambda text: text == "No answer yet. Send rows, one a line:")
+        command = page.run("document.querySelector('.begin').textContent")
+        assert command.startswith(f"curl {server.url}{PATH} ")
+        assert '{"s": ..., "reward": ...}' in command
+        filled = command.replace('"s": ...', '"s": 0').replace('"reward": ...', '"reward": 0.5')
+        done = subprocess.run(["sh", "-c", filled], capture_output=True, text=True, timeout=60)
+        assert json.loads(done.stdout)["rows"] == 1
         rng, rows = np.random.default_rng(0), 0
         for sequence, mean in enumerate([1.0] * 8 + [0.5] * 3, 1):
             states, rewards = rng.integers(3, size=1000).tolist(), rng.normal(mean, 0.5, 1000).tolist()

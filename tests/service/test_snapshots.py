@@ -150,6 +150,15 @@ def test_no_difference_is_decided_while_a_check_fails() -> None:
     assert apart["verdict"] == ["not decided: a check failed"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_huge_ratios_write_no_warning_into_the_log_of_the_server() -> None:
+    rng, here = np.random.default_rng(0), np.zeros(2000, int)
+    run = Run(Evaluator(TD(1)), target=0)
+    run.take(Transitions(here, rng.normal(size=2000), here, 0.9, rng.choice([1e-9, 1e200], 2000)))
+    (ratio,) = snapshot(run, "huge")["ratios"]
+    assert ratio["largest"] == 1e200
+
+
 def test_differences_that_mean_nothing_are_refused() -> None:
     one = snapshot(run_of(seed=1), "a")
     with pytest.raises(SettingError, match="a and b were fed the same stream"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from serving import in_this_process
+
+from inferl.service.experiment import Experiment
 
 EXPERIMENTS = """\
 [experiments.cells]
@@ -61,3 +65,19 @@ def test_checks_name_policies_and_options_as_the_settings_do(tmp_path: Path) -> 
         everything = json.dumps([server.state("cells"), server.state("slow")])
         assert "n_states" not in everything
         assert "DoublyRobust" not in everything
+
+
+@pytest.mark.parametrize(("failure", "seconds"), [(None, "5"), ("it has stopped", "60")])
+def test_a_sender_is_told_to_wait_longer_where_only_a_person_can_help(
+    failure: str | None, seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Experiment, "lag_bytes", property(lambda self: 1000))
+    with in_this_process(tmp_path, f"[limits]\nbehind = 10\n{EXPERIMENTS}") as (hub, server):
+        hub.experiments["cells"].failure = failure
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        said = {"Inferl-Client": "a", "Inferl-Sequence": "1"}
+        connection.request("POST", "/v1/experiments/cells/transitions", b"{}", said)
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        assert (answer.status, answer.headers["Retry-After"]) == (429, seconds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from inferl.errors import SettingError
 
 if TYPE_CHECKING:
     from inferl.service.settings import Question
+    from inferl.service.settings import Settings as ServiceSettings
 
 __all__ = ["serve"]
 
@@ -67,9 +69,7 @@ def serve(
 
     if check:
         app.check(settings)
-        typer.echo(f"folder: {settings.folder}\nlistens on: {settings.host}:{settings.port}")
-        for name, one in settings.experiments.items():
-            typer.echo(f"{name}: {', '.join(f'{key} = {_said(value)}' for key, value in one.about.items())}")
+        typer.echo(_meaning(settings))
         return
     app.serve(settings, lambda address: typer.echo(f"inferl: listening on {address}; stop with Ctrl-C"))
 
@@ -133,6 +133,23 @@ def _question(said: dict[str, Any]) -> Question:
     return Question(
         about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)), in_file
     )
+
+
+def _meaning(settings: ServiceSettings) -> str:
+    """Write what settings mean, in their own words."""
+    from inferl.service.webhooks import Hook
+
+    def listed(content: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name.replace('_', '-')} = {_said(value)}" for name, value in content.items())
+
+    lines = [f"folder: {settings.folder}", f"listens on: {settings.host}:{settings.port}"]
+    for name, one in settings.experiments.items():
+        thresholds = {"thresholds": one.thresholds} if one.thresholds else {}
+        lines.append(f"{name}: {listed({**one.about, **thresholds})}")
+    lines.append(f"limits: {listed(asdict(settings.limits))}")
+    for hook in (Hook.of(table, list(settings.experiments)) for table in settings.webhooks):
+        lines.append(f"webhook: {hook.name} is told {_said(hook.events)} of {_said(hook.experiments)}")
+    return "\n".join(lines)
 
 
 def _said(value: Any) -> str:

@@ -37,8 +37,11 @@ CELLS = 1_000_000  # rows times columns of any batch; of a larger one of JSON, a
 class Refused(InferlError):
     """A request that cannot be taken, and why."""
 
-    def __init__(self, error: str, remedy: str, row: int | None = None, status: int = 400, **more: Any) -> None:
+    def __init__(
+        self, error: str, remedy: str, row: int | None = None, status: int = 400, retry: int = 1, **more: Any
+    ) -> None:
         super().__init__(error)
+        self.retry = retry  # seconds after which to try again, if the status says so
         self.status, self.content = status, {"error": error, "row": row, "remedy": remedy, **more}
 
 

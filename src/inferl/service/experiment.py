@@ -169,6 +169,20 @@ class Experiment:
         }
 
     @property
+    def columns(self) -> list[str]:
+        """Columns that a row has, as far as the settings say so."""
+        wanted, first = dict(self._table.wanted), ("stream", "episode", "order", "time", "version")
+        wanted["reward"] = "reward" if wanted["reward"] is ... else wanted["reward"]
+        named = [wanted.pop(role) for role in first]
+        every = [*named, self._table.encoding([]).variables, *wanted.values()]
+        names = [
+            name
+            for said in every
+            for name in ((said,) if isinstance(said, str) else said if said and said is not ... else ())
+        ]
+        return list(dict.fromkeys(names))
+
+    @property
     def bad_rows(self) -> int:
         """Rows that do not fit those before them, and were left out."""
         return self._bad

@@ -103,7 +103,13 @@ class Events:
         names = list(self.hub.experiments)
         if seen.get("names") != names:
             seen["names"] = names
-            yield _event("hello", as_json({"names": names, "version": version("inferl"), "started": self.hub.started}))
+            columns = {name: experiment.columns for name, experiment in self.hub.experiments.items()}
+            yield _event(
+                "hello",
+                as_json(
+                    {"names": names, "columns": columns, "version": version("inferl"), "started": self.hub.started}
+                ),
+            )
         changed = False
         for name, experiment in self.hub.experiments.items():
             number, now = experiment.version, experiment.run_snapshot

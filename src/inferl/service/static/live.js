@@ -47,14 +47,17 @@ function time(seconds) {
 // ---- an experiment --------------------------------------------------------------------------------------------------
 
 class Experiment {
-  constructor(name) {
+  constructor(name, columns) {
     Object.assign(this, { name, colour: 0, rows: [] });
     this.place = find("experiment").content.cloneNode(true).firstElementChild;
     this.place.id = `experiment-${name}`;
     this.place.setAttribute("aria-label", name);
     this.part = (selector) => this.place.querySelector(selector);
     say(this.part(".title"), name);
-    say(this.part(".words"), `No answer yet. Send rows to POST ${new URL(`v1/experiments/${name}/transitions`, location.href)}.`);
+    say(this.part(".words"), "No answer yet. Send rows, one a line:");
+    say(this.part(".begin"), [`curl ${new URL(`v1/experiments/${name}/transitions`, location.href)}`, "-H 'Inferl-Client: curl' -H 'Inferl-Sequence: 1'",
+      "-H 'Content-Type: application/x-ndjson'", ...(sessionStorage.getItem(KEY) ? ["-H 'Authorization: Bearer TOKEN-TO-WRITE'"] : []), "--data-binary @- <<'END'"].join(" \\\n  ")
+      + `\n{${columns.map((column) => `${JSON.stringify(column)}: ...`).join(", ")}}\nEND`);
     this.chart = new OverTime(this.part(".over-time"), this.part(".readout"));
     this.part(".ratios").addEventListener("toggle", () => this.drawRatios());
   }
@@ -131,6 +134,7 @@ class Experiment {
 
   drawAnswers() {
     const { now } = this, many = now.targets.length > 1;
+    this.part(".begin").hidden = true;
     this.part(".answers").replaceChildren(...now.targets.map((target, k) => {
       const [estimate, bounds] = split(said(target)), [, once] = split(bounded(target.text.pointwise));
       const about = target.text.anytime ? `anytime${once.startsWith("[") ? `; for one look ${once}` : ""}` : "for one look: a window has no anytime interval";
@@ -251,10 +255,10 @@ function soon() {
 }
 
 const receive = {
-  hello({ names, version }) {
+  hello({ names, columns, version }) {
     say(find("about"), `inferl ${version}.`);
     for (const [name, one] of experiments) if (!names.includes(name)) one.place.remove(), experiments.delete(name);
-    for (const name of names) if (!experiments.has(name)) experiments.set(name, new Experiment(name));
+    for (const name of names) if (!experiments.has(name)) experiments.set(name, new Experiment(name, columns[name]));
     find("experiments").replaceChildren(...names.map((name) => experiments.get(name).place));
     if (!names.includes(reference)) reference = names[0];
     find("reference").replaceChildren(...names.map((name) => element("option", null, name)));
