@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import in_this_process
+from serving import Server, in_this_process
 
 from inferl.service.experiment import Experiment
 
@@ -32,7 +32,7 @@ replicas = 20
 """
 
 
-def send(server: Any, name: str, rows: list[dict[str, Any]], sequence: int = 1) -> tuple[int, Any]:
+def send(server: Server, name: str, rows: list[dict[str, Any]], sequence: int = 1) -> tuple[int, Any]:
     headers = {"Inferl-Client": "one", "Inferl-Sequence": str(sequence), "Content-Type": "application/x-ndjson"}
     body = "\n".join(map(json.dumps, rows)).encode()
     return server.ask("POST", f"/v1/experiments/{name}/transitions", body, headers)

@@ -171,15 +171,12 @@ class Experiment:
     @property
     def columns(self) -> list[str]:
         """Columns that a row has, as far as the settings say so."""
-        wanted, first = dict(self._table.wanted), ("stream", "episode", "order", "time", "version")
+        wanted: dict[str, Any] = dict(self._table.wanted)
         wanted["reward"] = "reward" if wanted["reward"] is ... else wanted["reward"]
-        named = [wanted.pop(role) for role in first]
-        every = [*named, self._table.encoding([]).variables, *wanted.values()]
-        names = [
-            name
-            for said in every
-            for name in ((said,) if isinstance(said, str) else said if said and said is not ... else ())
-        ]
+        first = [wanted.pop(role) for role in ("stream", "episode", "order", "time", "version")]
+        names: list[str] = []
+        for said in (*first, self._table.encoding([]).variables, *wanted.values()):
+            names += [said] if isinstance(said, str) else said if isinstance(said, tuple | list) else []
         return list(dict.fromkeys(names))
 
     @property
