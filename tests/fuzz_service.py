@@ -62,6 +62,27 @@ TRIP_OPTIONS = [
     "--skip-bad",
     "1000000",
 ]
+TABLES = """\
+[experiments.hours]
+state = "s"
+n-states = 3
+discount = 0.9
+target = "0"
+window = 3
+pane = "20m"
+time = "at"
+every = "0.5s"
+
+[experiments.cells]
+state = "s"
+n-states = 2000
+discount = 0.9
+target = "1"
+every = "0.5s"
+"""
+HOURS = [*OPTIONS[:-2], "--window", "3", "--pane", "20m", "--time", "at"]
+CELLS = ["--state", "s", "--n-states", "2000", "--discount", "0.9", "--target", "1"]
+REPLAYS = {"walk": OPTIONS, "trips": TRIP_OPTIONS, "hours": HOURS, "cells": CELLS}
 TELLING = re.compile(rb'Traceback|File "|\.py\b|site-packages|/tmp/|/home/|/root/|0x[0-9a-f]{8,}')
 HEADERS = {
     *("content-length", "content-type", "connection", "transfer-encoding", "retry-after", "www-authenticate", "allow"),
@@ -164,12 +185,16 @@ class Campaign:
             folder.mkdir()
             (folder / "tokens.txt").write_text("\n".join(line for _, line in lines.values()))
             plain = 'tokens = "tokens.txt"' if guarded else ""
-            server = open_until.enter_context(served(folder, experiments=LIMITS + SETTINGS + TRIPS, plain=plain))
+            server = open_until.enter_context(
+                served(folder, experiments=LIMITS + SETTINGS + TRIPS + TABLES, plain=plain)
+            )
             self.servers[guarded] = server
         line = Line(self.servers[False])
         first = {
             "walk": b'{"s": 1, "reward": 0.5, "number": 0}',
             "trips": b'{"trip": 1, "t": 1, "x": 0.5, "reward": 1.0, "over": true}',
+            "hours": b'{"s": 1, "reward": 0.5, "at": 1.7e9}',
+            "cells": b'{"s": 1, "reward": 0.5}',
         }
         for name, row in first.items():
             request = Request("good", "first", frozenset({200}), path=f"/v1/experiments/{name}/transitions", body=row)
@@ -261,7 +286,7 @@ class Campaign:
         """Stop the servers, and return what is wrong with what they have kept."""
         wrong = []
         server = self.servers[False]
-        for name in ("walk", "trips"):
+        for name in REPLAYS:
             state = server.wait_for(0, name)
             if state["failure"] is not None:
                 wrong.append(f"{name} failed: {state['failure']}")
@@ -274,7 +299,7 @@ class Campaign:
             if "Traceback" in said or "rror" in said:
                 wrong.append(f"the log of the server has errors: {said[:2000]}")
         wrong += self._lost(server)
-        for name, options in (("walk", OPTIONS), ("trips", TRIP_OPTIONS)):
+        for name, options in REPLAYS.items():
             if not same_as_replay(server, server.folder, options, name):
                 wrong.append(f"{name} is not what a replay of its journal gives")
         if Path("forged.txt").exists():
@@ -285,7 +310,7 @@ class Campaign:
 
     def _lost(self, server: Server) -> Iterator[str]:
         """Compare the journals with what was confirmed."""
-        for name in ("walk", "trips"):
+        for name in REPLAYS:
             found: dict[str, list[int]] = defaultdict(list)
             numbers: dict[str, list[int]] = defaultdict(list)
             for segment in segments(server.folder / f"live/{name}/journal"):

@@ -15,7 +15,12 @@ from fuzz_readers import SORTS
 __all__ = ["ARROW", "JSON", "Request", "as_arrow", "drawn", "good"]
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
-EXPERIMENTS = {"walk": "s", "trips": "x"}
+EXPERIMENTS = {  # a sound row of each
+    "walk": b'{"s": 1, "reward": 0.5}',
+    "trips": b'{"trip": 1, "t": 1, "x": 0.5, "reward": 1.0, "over": false}',
+    "hours": b'{"s": 1, "reward": 0.5, "at": 1.7e9}',
+    "cells": b'{"s": 1999, "reward": 0.5}',
+}
 REFUSED = frozenset({400, 413, 415})
 
 Generator = np.random.Generator
@@ -292,6 +297,7 @@ def _token(rng: Generator, tokens: dict[str, str]) -> Request:
 VALUES: tuple[bytes, ...] = (
     *(b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"1e-999", b"-0", b"01", b"+1", b".5", b"5.", b"0x1"),
     *(b"9" * 30, b"-" + b"9" * 30, b"9" * 5000, b"1" + b"0" * 400, b"9007199254740993", b"2147483648", b"1.0", b"1.5"),
+    *(b"1999", b"2000", b"5000", b"1.7e9", b"1.8e9", b"99999999999", b"1700000000000", b"-1e11", b"1e300"),
     *(b"true", b"false", b"null", b'"1"', b'"x"', b'""', b'"NaN"', b'"2024-01-01T00:00:00Z"', b'"12:30"', b'"1e400"'),
     *(b"[]", b"[1]", b"[[1]]", b"[null]", b'["a"]', b"[1, 2.5]", b"{}", b'{"a": 1}', b'{"a": {"b": [1]}}', b"[{}]"),
     *(b'"\\ud800"', b'"\\u0000"', b'"\xff\xfe"', b'"\xed\xa0\x80"', b'"' + b"x" * 50_000 + b'"', b"'1'", b"undefined"),
@@ -304,6 +310,7 @@ KEYS = (
     b"trip",
     b"t",
     b"over",
+    b"at",
     b"_partition",
     b"",
     b"s.x",
@@ -316,12 +323,11 @@ KEYS = (
 
 def _json(rng: Generator) -> Request:
     """Rows among which one is odd, or lines that are no rows."""
-    name, state = _one(rng, list(EXPERIMENTS.items()))
-    row = b'{"s": 1, "reward": 0.5}' if state == "s" else b'{"trip": 1, "t": 1, "x": 0.5, "reward": 1.0, "over": false}'
+    name, row = _one(rng, list(EXPERIMENTS.items()))
     rows = [row] * int(rng.integers(0, 20))
     sort = _one(rng, ("a value", "a key", "a line", "flipped", "cut", "separators", "columns", "rows"))
     if sort == "a value":
-        names = [b"s", b"reward"] if state == "s" else [b"x", b"reward", b"trip", b"t", b"over"]
+        names = [key.encode() for key in json.loads(row)]
         odd = (
             b"{"
             + b", ".join(b'"%s": %s' % (n, _one(rng, VALUES) if rng.random() < 0.6 else b"1") for n in names)
@@ -355,9 +361,11 @@ def _json(rng: Generator) -> Request:
 
 def _sound(rng: Generator, name: str) -> pa.Table:
     n = int(rng.integers(1, 40))
-    if name == "walk":
-        return pa.table({"s": rng.integers(3, size=n), "reward": rng.normal(size=n)})
     steps = np.arange(n)
+    if name != "trips":
+        states = np.minimum(rng.geometric(0.05, n), 1999) if name == "cells" else rng.integers(3, size=n)
+        time = {"at": 1.7e9 + 3600 * rng.exponential() + steps} if name == "hours" else {}
+        return pa.table({"s": states, "reward": rng.normal(size=n), **time})
     columns = {"trip": pa.array(rng.integers(2**40) + steps // 5), "t": steps % 5, "x": rng.normal(size=n)}
     return pa.table(columns | {"reward": rng.normal(size=n), "over": steps % 5 == 4})
 

@@ -30,9 +30,18 @@ def test_paths_are_beside_the_file_and_options_win_over_it(file: Path) -> None:
     code, output = said(file, TABLE)
     assert code == 0
     assert f"folder: {file.parent / 'live'}\nlistens on: 127.0.0.1:8000\n" in output
-    assert "shop: state = s, n_states = 3, " in output
+    assert "shop: state = s, n-states = 3, " in output
     _, output = said(file, f'folder = "data"\nport = 9000\nhost = "::1"\n{TABLE}', "--host", "localhost", "--port", "0")
     assert f"folder: {file.parent / 'data'}\nlistens on: localhost:0\n" in output
+
+
+def test_thresholds_limits_and_webhooks_are_said_too(file: Path) -> None:
+    hook = '[[webhooks]]\nurl = "https://chat.example/secret"\nevents = ["decision", "drift"]\n'
+    _, output = said(file, f"{TABLE}thresholds = [1.5, 2]\n[limits]\nrows = 77\n{hook}")
+    assert "level = 0.95, thresholds = 1.5, 2.0\n" in output
+    assert "limits: request = 8388608, rows = 77, " in output
+    assert "webhook: chat.example is told decision, drift of shop\n" in output
+    assert "secret" not in output
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,61 @@ def test_times_that_go_backwards_open_no_pane() -> None:
     assert evaluator.borders(timed([1.0, 29.0, 30.0, 31.0, 90.0], np.zeros(5))) == [2, 4]
 
 
+def check_of(evaluator: Evaluator) -> Any:
+    (found,) = (check for check in evaluator.report().checks if check.name == "time")
+    return found
+
+
+def test_a_window_that_one_row_of_the_future_keeps_open_fails_a_check() -> None:
+    hour, rng = 3600.0, np.random.default_rng(0)
+    times = np.arange(0, 10 * hour, 10.0)
+    data = timed(times, rng.normal(size=len(times)))
+    sound = Evaluator(DoublyRobust(TD(1)), window=Window(5, every="1h")).update(data)
+    assert (check_of(sound).status, check_of(sound).value) == ("passed", 0.0)
+    ahead = np.insert(times, 1000, times[1000] + 365 * 24 * hour)
+    broken = Evaluator(DoublyRobust(TD(1)), window=Window(5, every="1h"))
+    broken.update(timed(ahead[:1001], np.zeros(1001)))
+    assert check_of(broken).status == "passed"  # it is the one row itself
+    broken.update(timed(ahead[1001:], rng.normal(size=len(ahead) - 1001)))
+    assert check_of(broken).status == "failed"
+    assert "100% of the rows of the window are more than a pane older" in check_of(broken).message
+    assert "(1971-01-01 02:00 UTC)" in check_of(broken).message
+    assert any(note.startswith("time: ") for note in broken.interval().notes)
+    # It passes again once time has gone on.
+    later = 365 * 24 * hour + times
+    assert check_of(broken.update(timed(later, rng.normal(size=len(later))))).status == "passed"
+
+
+def test_a_few_rows_that_come_late_are_no_reason_to_fail() -> None:
+    hour, rng = 3600.0, np.random.default_rng(0)
+    times = np.sort(rng.uniform(0, 10 * hour, 5000))
+    delayed = times - np.where(rng.random(5000) < 0.05, 4 * hour, 0.0)
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(3, every="1h")).update(timed(delayed, np.zeros(5000)))
+    assert check_of(evaluator).status == "passed"
+    assert 0.02 < check_of(evaluator).value < 0.08
+    reset = np.concatenate([times, 4 * hour + times[:2000] / 10])  # a clock that was set back
+    evaluator = Evaluator(DoublyRobust(TD(1)), window=Window(3, every="1h")).update(timed(reset, np.zeros(7000)))
+    assert check_of(evaluator).status == "failed"
+
+
+def test_late_rows_are_counted_alike_in_any_chunks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    times = rng.uniform(0, 100, 600)
+    columns = {"stream": rng.integers(3, size=600), "time": times}
+    data = Transitions(
+        np.zeros(600, int), rng.normal(size=600), np.zeros(600, int), rng.integers(2, size=600), **columns
+    )
+    whole = Evaluator(DoublyRobust(TD(1)), window=Window(3, every="10s")).update(data)
+    assert state_of(whole).late.sum() > 0
+    parts = Evaluator(DoublyRobust(TD(1)), window=Window(3, every="10s"))
+    for start in range(0, 600, 7):
+        parts.update(data[start : start + 7])
+        if start == 210:
+            parts.save(tmp_path / "half.npz")
+            parts = Evaluator.load(tmp_path / "half.npz")
+    assert_same_bits(whole, parts)
+
+
 @pytest.mark.parametrize(
     ("times", "message"),
     [(None, "need the time of each row"), ([1.0, 1.7e12], "row 1: the time 1.7e.12 is not in sec")],
@@ -432,3 +487,24 @@ def test_what_overflowed_before_the_window_does_not_hide_a_change() -> None:
     windowed = Evaluator(TD(1), window=Window(8, every=1000)).update(Transitions(here, rewards, here, 0.5))
     found = [next(c for c in one.report(0).checks if c.name == "drift").status for one in (whole, windowed)]
     assert found == ["not available", "failed"]
+
+
+def checks_after(mean: float, rows: int) -> dict[str, Any]:
+    """The checks of one stream whose mean reward was 1 until so many rows ago."""
+    rng, n = np.random.default_rng(0), 10_000 + rows
+    here, rewards = np.zeros(n, int), rng.normal(size=n) + np.where(np.arange(n) < 10_000, 1.0, mean)
+    evaluator = Evaluator(TD(1), window=Window(4, every=2500)).update(Transitions(here, rewards, here, 0.5))
+    return {check.name: check for check in evaluator.report(0).checks}
+
+
+def test_panes_that_differ_are_not_called_streams() -> None:
+    before = checks_after(mean=1.0, rows=700)
+    assert before["dependence"].status == before["drift"].status == "passed"
+    soon = checks_after(mean=2.0, rows=700)  # too few for the check drift
+    assert (soon["dependence"].status, soon["drift"].status) == ("failed", "passed")
+    assert soon["dependence"].message.startswith("the panes differ by more than the variation within them explains")
+    assert "the value may have changed" in soon["dependence"].message
+    assert "stream" not in soon["dependence"].remedy
+    later = checks_after(mean=2.0, rows=5000)
+    assert later["drift"].status == later["dependence"].status == "failed"
+    assert later["dependence"].remedy == "a change of the value looks like dependence: see the check drift"

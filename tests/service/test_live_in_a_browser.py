@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,13 @@ def test_it_says_how_to_begin_and_when_the_value_changed(tmp_path: Path, page: P
     with served(tmp_path, experiments=WINDOW) as server:
         page.open(server.url)
         words = "document.querySelector('.words')?.textContent"
-        page.wait(words, lambda text: text == f"No answer yet. Send rows to POST {server.url}{PATH}.")
+        page.wait(words, lambda text: text == "No answer yet. Send rows, one a line:")
+        command = page.run("document.querySelector('.begin').textContent")
+        assert command.startswith(f"curl {server.url}{PATH} ")
+        assert '{"s": ..., "reward": ...}' in command
+        filled = command.replace('"s": ...', '"s": 0').replace('"reward": ...', '"reward": 0.5')
+        done = subprocess.run(["sh", "-c", filled], capture_output=True, text=True, timeout=60)
+        assert json.loads(done.stdout)["rows"] == 1
         rng, rows = np.random.default_rng(0), 0
         for sequence, mean in enumerate([1.0] * 8 + [0.5] * 3, 1):
             states, rewards = rng.integers(3, size=1000).tolist(), rng.normal(mean, 0.5, 1000).tolist()
@@ -286,4 +293,38 @@ def test_it_says_how_to_begin_and_when_the_value_changed(tmp_path: Path, page: P
         assert "for one look: a window has no anytime interval" in text
         assert "Has the value changed?" in text
         assert "at all times" not in text
+        assert page.problems == []
+
+
+def test_the_overview_compares_like_with_like_and_each_with_its_own_thresholds(tmp_path: Path, page: Page) -> None:
+    others = "".join(
+        f'[experiments.{name}]\nstate = "s"\nn-states = 3\ndiscount = {discount}\ntarget = "0"\n{more}every = "0.2s"\n'
+        for name, discount, more in (("one", 0.5, "thresholds = [1.9]\n"), ("long", 0.99, ""), ("young", 0.5, ""))
+    )
+    with served(tmp_path, experiments=WINDOW.replace("[0.5]", "[1.8]") + others) as server:
+        rng = np.random.default_rng(0)
+        states, rewards = rng.integers(3, size=6000).tolist(), rng.normal(1.0, 0.5, 6000).tolist()
+        rows = [json.dumps({"s": s, "reward": r}) for s, r in zip(states, rewards, strict=True)]
+        for name, n in (("latest", 6000), ("one", 6000), ("long", 6000), ("young", 40)):
+            said = {"Inferl-Client": "one", "Inferl-Sequence": "1", "Content-Type": "application/x-ndjson"}
+            body = "\n".join(rows[:n]).encode()
+            assert server.ask("POST", f"/v1/experiments/{name}/transitions", body, said)[0] == 200
+            server.wait_for(n, name)
+        page.open(server.url)
+        every = "[...document.querySelectorAll('#side-by-side > div')].map((group) => group.innerText)"
+        groups = page.wait(every, lambda found: len(found) == 3)
+        window, one, long = groups
+        assert window.startswith("The value at given features: the projected fixed point, in the window, discount 0.5")
+        assert one.startswith("The value at given features: the projected fixed point, discount 0.5")
+        assert long.startswith("The value at given features: the projected fixed point, discount 0.99")
+        assert "for one look, above 1.8" in window
+        assert "for one look" not in one + long
+        assert "above 1.9" in one
+        assert "gathering data" in one
+        rows_of = "[...document.querySelectorAll('#side-by-side li:not(.axis)')]"
+        marks, thin = (f"{rows_of}.map((row) => row.querySelectorAll('{line}').length)" for line in (".mark", ".thin"))
+        assert page.run(marks) == [0, 1, 0, 0]  # 1.8 is far away from the window's
+        assert page.run(thin) == [0, 1, 1, 1]
+        young = page.run("document.getElementById('experiment-young').innerText")
+        assert f"Gathering data: {server.state('young')['n']} of 250 transitions." in young
         assert page.problems == []

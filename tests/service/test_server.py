@@ -58,8 +58,8 @@ def number_of(server: Server, client: str) -> int:
 
 def test_a_batch_a_repeat_and_a_gap(server: Server) -> None:
     rows = server.state()["rows"]
-    assert server.post(walk(7), 1) == (200, {"client": "one", "sequence": 1, "rows": 7, "repeat": False})
-    assert server.post(walk(7), 1) == (200, {"client": "one", "sequence": 1, "rows": 0, "repeat": True})
+    assert server.post(walk(7), 1) == (200, {"client": "one", "sequence": 1, "rows": 7, "repeat": False, "bad_rows": 0})
+    assert server.post(walk(7), 1) == (200, {"client": "one", "sequence": 1, "rows": 0, "repeat": True, "bad_rows": 0})
     status, content = server.post(walk(7), 5)
     assert (status, content["expected"]) == (409, 2)
     assert content["remedy"] == "send batch 2 first"

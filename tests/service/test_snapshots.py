@@ -88,6 +88,27 @@ def test_an_empty_run_with_a_known_target_has_no_bounds() -> None:
     assert found["targets"][0]["decisions"] == [{"threshold": 1.0, "is": "open"}]
 
 
+def test_an_experiment_that_has_just_begun_is_not_called_broken() -> None:
+    rng, run, lights = np.random.default_rng(0), Run(Evaluator(DoublyRobust(TD(1))), target="value"), []
+    for k in range(1, 21):
+        run.take(Transitions([0, 0], rng.normal(size=2), [0, 0], [1.0, 0.0]))
+        found = snapshot(run, "young")
+        lights.append(found["verdict"]["light"])
+        if k == 2:
+            assert found["verdict"]["text"] == "Gathering data: 2 of 16 episodes."
+            assert [one["light"] for one in found["checks"] if one["name"] == "length"] == ["grey"]
+    assert lights[:15] == ["grey"] * 15
+    assert "grey" not in lights[15:]
+    steps = Run(Evaluator(TD(1)), target=0)
+    steps.take(Transitions(np.zeros(100, int), rng.normal(size=100), np.zeros(100, int), 0.9))
+    assert snapshot(steps, "young")["verdict"]["text"] == "Gathering data: 100 of 250 transitions."
+    steps.take(Transitions(np.zeros(900, int), np.ones(900), np.zeros(900, int), 0.9))
+    assert snapshot(steps, "old")["verdict"]["light"] != "grey"
+    still = Run(Evaluator(DoublyRobust(TD(1))), target="value")  # nothing varies, which is another matter
+    still.take(Transitions([0] * 60, [1.0] * 60, [0] * 60, [1.0, 0.0] * 30))
+    assert snapshot(still, "still")["verdict"]["light"] == "red"
+
+
 def test_a_threshold_is_decided_by_the_anytime_interval_and_never_while_a_check_fails() -> None:
     run = run_of()
     wide = run.interval("anytime")
@@ -113,6 +134,29 @@ def test_the_difference_is_that_of_the_library(method: str) -> None:
         assert numbers(found, *columns) == [[exact.lower, exact.upper]]
     assert found["verdict"] == ["the data do not tell which is larger"]
     assert found["targets"][0]["estimate"] == exact.estimate
+
+
+def test_no_difference_is_decided_while_a_check_fails() -> None:
+    found = []
+    for seed, mean in ((1, 0.0), (2, 9.0)):
+        rng = np.random.default_rng(seed)
+        run = Run(Evaluator(TD(1)), target=0)
+        run.take(Transitions(np.zeros(2000, int), rng.normal(mean, 1, 2000), np.zeros(2000, int), 0.5))
+        found.append(snapshot(run, f"mean {mean}"))
+    assert difference(*found)["verdict"] == ["mean 0.0 is smaller"]
+    found[1]["checks"] = [found[1]["checks"][0] | {"status": "failed"}]
+    apart = difference(*found)
+    assert apart["targets"][0]["upper"] < 0
+    assert apart["verdict"] == ["not decided: a check failed"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_ratios_write_no_warning_into_the_log_of_the_server() -> None:
+    rng, here = np.random.default_rng(0), np.zeros(2000, int)
+    run = Run(Evaluator(TD(1)), target=0)
+    run.take(Transitions(here, rng.normal(size=2000), here, 0.9, rng.choice([1e-9, 1e200], 2000)))
+    (ratio,) = snapshot(run, "huge")["ratios"]
+    assert ratio["largest"] == 1e200
 
 
 def test_differences_that_mean_nothing_are_refused() -> None:
@@ -187,3 +231,32 @@ def test_a_window_decides_by_the_interval_for_one_look_and_tells_nobody() -> Non
     (target,) = apart["targets"]
     exact = welch(*(_interval(one) for one in found))
     assert (target["lower"], target["anytime_lower"]) == (float(exact.lower[0]), None)
+
+
+def test_a_change_is_placed_by_episodes_also_if_they_have_another_length_from_then_on() -> None:
+    rng, history = np.random.default_rng(0), History()
+    run = Run(Evaluator(DoublyRobust(TD(1))), target="value")
+    n = 0
+    for k in range(60):
+        length, mean = (8, 1.0) if k < 40 else (2, 4.0)  # fifty episodes at once; shorter ones are worth as much
+        steps = 50 * length
+        discounts = np.tile([1.0] * (length - 1) + [0.0], 50)
+        rewards = rng.normal(mean + (k >= 40), 0.5, steps)
+        run.take(Transitions(np.zeros(steps, int), rewards, np.zeros(steps, int), discounts))
+        n += steps
+        found = snapshot(run, "one", time=float(k))
+        history.add(found)
+    change = found["change"]
+    assert (change["unit"], change["n"], change["time"]) == ("episodes", None, None)
+    assert abs(change["ago"] - 1000) < 40
+    placed = history.placed(change)
+    assert abs(placed["n"] - 40 * 400) < 300
+    assert abs(placed["time"] - 39) < 1
+    assert abs(History.restored(history.saved(), n).placed(change)["n"] - placed["n"]) < 1
+
+
+def test_a_change_before_the_history_has_no_time() -> None:
+    history = History()
+    history.add({"time": 5.0, "n": 100, "completed": 10, "checks": [], "targets": []})
+    assert history.placed({"at": 9, "unit": "episodes"}) == {"at": 9, "unit": "episodes", "n": None, "time": None}
+    assert history.placed({"at": 99, "unit": "steps"}) == {"at": 99, "unit": "steps", "n": 99, "time": None}

@@ -155,6 +155,26 @@ def test_a_check_that_flickers_is_told_once_a_day_at_most(
     assert receiver.messages[0]["remedy"] == "clip nothing"
 
 
+def test_a_check_that_has_never_passed_is_told_after_ten_minutes(
+    receiver: Receiver, decided: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    sender = sender_to(receiver, tmp_path)
+    for second in range(0, 100, 10):  # of too few data
+        sender.after("coin", checked(decided[0], "failed", second, "length"))
+        sender.after("coin", checked(decided[0], "failed", second, "ratios"))
+    assert sender.waiting == 0
+    sender.after("coin", checked(decided[0], "passed", 100, "length"))
+    sender.after("coin", checked(decided[0], "failed", 110, "length"))
+    receiver.wait(1)
+    for second in (599, 601, 700):
+        sender.after("coin", checked(decided[0], "failed", second, "ratios"))
+    receiver.wait(2)
+    wait_for(lambda: sender.waiting == 0)
+    sender.stop()
+    assert [message["check"] for message in receiver.messages] == ["length", "ratios"]
+    assert receiver.messages[1]["time"].startswith("1970-01-01T00:10:01")
+
+
 def test_it_is_tried_again_with_the_same_id(receiver: Receiver, decided: list[dict[str, Any]], tmp_path: Path) -> None:
     receiver.answers = [503, 429, 302, 200]
     sender = sender_to(receiver, tmp_path, events=("decision",))

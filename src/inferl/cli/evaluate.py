@@ -133,7 +133,7 @@ def evaluate(
             metavar="FILE",
         ),
     ] = None,
-    skip_bad: SkipBad = 0,
+    skip_bad: SkipBad = None,
     team: LogWorkers,
     config: Config,
     reply: PolicyReply,

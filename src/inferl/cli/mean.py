@@ -45,7 +45,7 @@ def mean(
     ] = None,
     checkpoint: Checkpoint = None,
     every: Every = "10s",
-    skip_bad: SkipBad = 0,
+    skip_bad: SkipBad = None,
     config: Config,
     reply: Reply,
 ) -> None:

@@ -155,7 +155,15 @@ Every = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
-SkipBad = Annotated[int, typer.Option(min=0, help="Skip at most this many bad rows.", rich_help_panel=_RUN)]
+SkipBad = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Skip at most this many bad rows; default: 0, and all in a journal.",
+        show_default=False,
+        rich_help_panel=_RUN,
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from inferl.cli.options import MOMENTARY, Settings
+from inferl.cli.wording import in_file
 from inferl.errors import SettingError
 
 if TYPE_CHECKING:
     from inferl.service.settings import Question
+    from inferl.service.settings import Settings as ServiceSettings
 
 __all__ = ["serve"]
 
@@ -67,9 +69,7 @@ def serve(
 
     if check:
         app.check(settings)
-        typer.echo(f"folder: {settings.folder}\nlistens on: {settings.host}:{settings.port}")
-        for name, one in settings.experiments.items():
-            typer.echo(f"{name}: {', '.join(f'{key} = {_said(value)}' for key, value in one.about.items())}")
+        typer.echo(_meaning(settings))
         return
     app.serve(settings, lambda address: typer.echo(f"inferl: listening on {address}; stop with Ctrl-C"))
 
@@ -79,8 +79,7 @@ def question(name: str, said: dict[str, Any]) -> Question:
     try:
         return _question(said)
     except SettingError as error:
-        told = re.sub(r"--(?=[a-z])", "", str(error))  # options are called in a file what they are called in the shell
-        raise SettingError(f"experiment {name}: {told}") from None
+        raise SettingError(f"experiment {name}: {in_file(str(error))}") from None
 
 
 def _question(said: dict[str, Any]) -> Question:
@@ -88,10 +87,10 @@ def _question(said: dict[str, Any]) -> Question:
     from inferl.cli.config import given
     from inferl.cli.following import BASELINES, asked, check_aim
     from inferl.cli.pace import Pace
-    from inferl.data.invariants import COUNT
     from inferl.interval import check_level
     from inferl.methods.registry import method_named
     from inferl.service.settings import Question
+    from inferl.sources.logs.inputs.streams import allowed_bad
 
     said = dict(said)
     thresholds = said.pop("thresholds", [])
@@ -109,28 +108,48 @@ def _question(said: dict[str, Any]) -> Question:
     every = Pace.parsed(settings.every)
     if not every.seconds:
         raise SettingError(f"every is {settings.every!r}; give a time, such as 10s")
-    skip_bad = params["skip_bad"] if "skip-bad" in said else COUNT[1]
     method = method_named(settings.method)
 
     def source(stream: Any) -> Any:
-        return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=skip_bad)
+        allowed = allowed_bad(stream, params["skip_bad"])
+        return replace(make_table(options | {"file": ("-",)}), source=stream, skip_bad=allowed)
 
-    def check_dimension(dimension: int) -> None:
-        if "n_states" not in options:
-            method.admit_vectors(dimension)
+    of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
+
+    def check_dimension(dimension: int, n_policies: int = 1) -> None:
+        # Of a table, too, although only the states that are seen count: a row must not be the one that is too many.
+        method.admit_vectors(make_evaluator(options, dimension, n_policies, of_start).algorithm.dimension)
 
     def run(table: Any, n_policies: int) -> Any:
         file = f"journal://{table.source.folder}"
         return asked("evaluate", options | {"file": (file,), "follow": True}, settings, table, n_policies)
 
-    source("journal of the check")
-    of_start = any(isinstance(target, str) for target in (aim if isinstance(aim, tuple) else (aim,)))
-    make_evaluator(options, options.get("n_states", 1), by_starts=of_start)
+    source(None)
+    check_dimension(options.get("n_states", 1))
     about = {key: value for key, value in options.items() if key not in ("every", "skip_bad")}
     about |= {"target": settings.target, "level": settings.level, "kind": settings.kind}
     about = {key: value for key, value in about.items() if value is not None}
     one_version = settings.window is None
-    return Question(about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)))
+    return Question(
+        about, source, check_dimension, run, one_version, every.seconds, tuple(map(float, thresholds)), in_file
+    )
+
+
+def _meaning(settings: ServiceSettings) -> str:
+    """Write what settings mean, in their own words."""
+    from inferl.service.webhooks import Hook
+
+    def listed(content: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name.replace('_', '-')} = {_said(value)}" for name, value in content.items())
+
+    lines = [f"folder: {settings.folder}", f"listens on: {settings.host}:{settings.port}"]
+    for name, one in settings.experiments.items():
+        thresholds = {"thresholds": one.thresholds} if one.thresholds else {}
+        lines.append(f"{name}: {listed({**one.about, **thresholds})}")
+    lines.append(f"limits: {listed(asdict(settings.limits))}")
+    for hook in (Hook.of(table, list(settings.experiments)) for table in settings.webhooks):
+        lines.append(f"webhook: {hook.name} is told {_said(hook.events)} of {_said(hook.experiments)}")
+    return "\n".join(lines)
 
 
 def _said(value: Any) -> str:

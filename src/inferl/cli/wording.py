@@ -6,8 +6,17 @@ import re
 from functools import cache
 from typing import Any
 
-__all__ = ["in_shell"]
+__all__ = ["in_file", "in_shell"]
 
+# What an option, or no option, does in the shell; the longer first.
+PHRASES = {
+    'use multipliers with BlockClock() as their clock, or LeastSquares("dyadic")': "let an episode be what does not "
+    "depend on the others, such as all visits of one user",
+    "use multipliers with BlockClock() as their clock": "use --clock block",
+    "use GTD2, TDC or LeastSquares on TD": "use --algorithm gtd2 or tdc, or --method least-squares",
+    "DoublyRobust can check it, if the data have episodes or visits to a start state": "it can be, where --target is "
+    "left out and there are episodes, or visits to a state that counts as a start (--start)",
+}
 LISTED = "the log has the columns"  # what follows are names of the user, which may be those of arguments
 
 
@@ -28,7 +37,21 @@ def in_shell(content: Any) -> Any:
     if not isinstance(content, str):
         return content
     message, columns, named = content.partition(LISTED)
+    for phrase, other in PHRASES.items():
+        message = message.replace(phrase, other)
     return _pattern().sub(_replaced, message) + columns + named
+
+
+def in_file(content: Any) -> Any:
+    """Replace the names of arguments by those that they have in a file of settings.
+
+    >>> in_file("give n_states"), in_file(["use multipliers with BlockClock() as their clock"])
+    ('give n-states', ['use clock = "block"'])
+    """
+    if isinstance(content, list):
+        return [in_file(value) for value in content]
+    text = in_shell(content).replace("--clock block", 'clock = "block"')
+    return re.sub(r"--(?=[a-z])", "", text)
 
 
 @cache

@@ -95,7 +95,7 @@ class RatioSummary:
     @property
     def effective(self) -> Floats:
         """Effective sample size (sum rho)^2 / sum rho^2, as a share of the transitions."""
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(self.total**2 / (self.n * self.squares))
 
     @property
@@ -133,17 +133,17 @@ class RatioSummary:
         that of blocks, 32 to 64 of them, counts if it is.
         """
         n, mean = max(self.n, 1), self.mean
-        rate = np.maximum(self.squares / n - mean**2, 0.0)
-        if len(self.marks) > 2:
-            rate = np.maximum(rate, np.diff(self.marks, axis=0).var(axis=0, ddof=1) / self.length)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            rate = np.maximum(self.squares / n - mean**2, 0.0)
+            if len(self.marks) > 2:
+                rate = np.maximum(rate, np.diff(self.marks, axis=0).var(axis=0, ddof=1) / self.length)
             distance = np.abs(mean - 1) / np.sqrt(rate / n)
         return np.where(np.abs(mean - 1) > 1e-9, distance, 0.0)
 
     @property
     def largest_share(self) -> Floats:
         """Share of the largest ratio in the sum of all ratios."""
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return np.asarray(self.largest / self.total)
 
     @property

@@ -13,9 +13,10 @@ from inferl.data.arrays import Bools, Floats, Integers, Rows, as_array, as_float
 from inferl.data.device import as_device, as_vectors, device_of, is_elsewhere
 from inferl.errors import ContradictionError, DataError, ShapeError
 
-__all__ = ["MOST_STREAM", "Transitions"]
+__all__ = ["FURTHEST", "MOST_STREAM", "Transitions"]
 
 _MOST_LABEL = 2**63 - 1
+FURTHEST = 1e11  # seconds since 1970, in the year 5138; milliseconds and the like are beyond
 MOST_STREAM = 2**32 - 1  # a stream's label is one 32-bit word of the random generator's counter
 
 

@@ -37,7 +37,7 @@ def answer(
     elif kind == "simultaneous":
         interval = simultaneous(interval, reading.scores())
     misfit = method.misfit(algorithm, state.method)
-    own = method.checks(algorithm, state.method, reading, interval)
+    own = schedule.explained(method.checks(algorithm, state.method, reading, interval))
     lost = overflow(interval)
     made = (
         *(() if lost is None else (lost,)),

@@ -116,6 +116,16 @@ class Schedule:
                 )
         self.method.admit([state.method], [*([] if state.pending is None else [state.pending.data]), data])
 
+    def explained(self, checks: Sequence[Check]) -> Sequence[Check]:
+        """Return the checks of the method, in the words of what this schedule makes of the stream.
+
+        A change of the value looks like dependence, too: if it is found, it is the cause.
+        """
+        if not any(check.failed and check.name == "drift" for check in checks):
+            return checks
+        cause = "a change of the value looks like dependence: see the check drift"
+        return [replace(one, remedy=cause) if one.failed and one.name == "dependence" else one for one in checks]
+
     def borders(self, state: EvaluatorState, data: Transitions | Increments) -> list[int]:
         """Return the rows before which a reading is due, because a pane of a window is over."""
         return []

@@ -11,6 +11,7 @@ Elsewhere a pane begins in the middle of a stream: eligibility traces and open e
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,14 +22,15 @@ from inferl.data.arrays import Floats, Integers, is_integer, short
 from inferl.data.increments import Increments
 from inferl.data.invariants import COUNT, bounds, demand, shapes
 from inferl.data.streams import Steps, by_slot
-from inferl.data.transitions import Transitions
+from inferl.data.transitions import FURTHEST, Transitions
+from inferl.diagnostics import Check
 from inferl.errors import DataError, SettingError, ShapeError
 from inferl.methods.base import Method
 from inferl.methods.schedule import MANY_ROWS, EvaluatorState, Schedule, _fingerprints, merged_states, uninterrupted
 
 __all__ = ["Window", "WindowSchedule", "WindowState", "seconds_of"]
 
-FURTHEST = 1e11  # seconds since 1970, in the year 5138; milliseconds and the like are beyond
+MOST_LATE = 0.1  # share of the rows of a window that may be older than the pane before the one that was open
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -93,6 +95,7 @@ class WindowState(EvaluatorState):
     panes: tuple[EvaluatorState, ...] = ()  # the oldest first; the last is open
     serials: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,) their places among all panes
     numbers: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,) their places in time
+    late: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (m,) rows whose time was long over
     home: Integers = field(default_factory=lambda: np.zeros(0, np.int64))  # (S,) pane of each slot's latest episode
     serial: int = 0  # of the open pane; 0: there is none
     number: int = -(2**62)  # of the open pane
@@ -102,8 +105,8 @@ class WindowState(EvaluatorState):
         """Refuse panes that cannot be those of one window."""
         super().verify()
         m = len(self.panes)
-        shapes(self, {"serials": f"{m}", "numbers": f"{m}", "home": "S"}, S=len(self.streams))
-        bounds(self, {"serials": (1, COUNT[1]), "home": (0, self.serial), "serial": COUNT})
+        shapes(self, {**dict.fromkeys(("serials", "numbers", "late"), f"{m}"), "home": "S"}, S=len(self.streams))
+        bounds(self, {"serials": (1, COUNT[1]), "late": COUNT, "home": (0, self.serial), "serial": COUNT})
         ordered = bool((np.diff(self.serials) > 0).all() and (np.diff(self.numbers) > 0).all())
         demand(ordered, "the panes are not in their order")
         demand(
@@ -142,6 +145,18 @@ class WindowSchedule(Schedule):
             pending = [pane.pending.data for pane in state.panes if pane.pending is not None]
             self.method.admit([state.method, *past, *(pane.method for pane in state.panes)], [*pending, data])
 
+    def explained(self, checks: Sequence[Check]) -> Sequence[Check]:
+        """Return the checks of the method: what it takes for streams are panes."""
+        message = "the panes differ by more than the variation within them explains: the value may have changed"
+        remedy = "wait until the window has passed the change, or until the check drift says when it was"
+        differ = [one.name == "dependence" and one.message.startswith("the streams differ") for one in checks]
+        return super().explained(
+            [
+                replace(one, message=message, remedy=remedy) if panes else one
+                for one, panes in zip(checks, differ, strict=True)
+            ]
+        )
+
     def borders(self, state: EvaluatorState, data: Transitions | Increments) -> list[int]:
         """Return the rows with which a pane opens, apart from the first of all."""
         assert isinstance(state, WindowState)
@@ -155,6 +170,7 @@ class WindowSchedule(Schedule):
         assert isinstance(state, WindowState)
         streams, steps = state.streams.place(data)
         serial, number = self._serials(state, data, steps)
+        late = np.zeros(len(data), np.bool_) if self.window.seconds is None else self._numbers(data) < number - 1
         home = self._home(state, steps, serial) if self._whole else serial
         draft = replace(state, streams=streams)
         draft.outcomes, draft.fingerprint = _fingerprints(state, steps)
@@ -177,8 +193,8 @@ class WindowSchedule(Schedule):
                     if serial[start] != draft.serial:
                         self._open(draft, int(serial[start]), int(number[start]), own, data, start)
                     for there in np.unique(home[start:stop]).tolist():
-                        part = rows[start + np.flatnonzero(home[start:stop] == there)]
-                        self._fold_into(draft, there, part, own)
+                        part = start + np.flatnonzero(home[start:stop] == there)
+                        self._fold_into(draft, there, rows[part], int(late[part].sum()), own)
             except BaseException:
                 state.broken = any(pane.broken for pane in state.panes)
                 raise
@@ -188,8 +204,9 @@ class WindowSchedule(Schedule):
         """Return the merged state of the window, on the host; the given one does not change."""
         assert isinstance(own, WindowState)
         inner = self._inner
+        checks = own.source_checks if self.window.seconds is None else (*own.source_checks, self._time(own))
         if not own.panes:
-            return replace(inner.start(), source_checks=own.source_checks)
+            return replace(inner.start(), source_checks=checks)
         panes = [inner.with_pending(pane) for pane in own.panes]
         there = [k for k, pane in enumerate(panes) if pane.streams.n] or [0]
         merged = merged_states(inner, [panes[k] for k in there])
@@ -199,7 +216,7 @@ class WindowSchedule(Schedule):
             with self.working(), np.errstate(all="ignore"):
                 states = [panes[k].method for k in over]
                 merged.method = self.method.recall(merged.method, own.past, states, units)
-        return replace(merged, streams=own.streams, source_checks=own.source_checks)
+        return replace(merged, streams=own.streams, source_checks=checks)
 
     def fingerprints(self, state: EvaluatorState) -> tuple[int, int]:
         """Return the fingerprints of all rows, also of those that have left the window."""
@@ -213,7 +230,7 @@ class WindowSchedule(Schedule):
         if self.window.seconds is None:
             number = (steps.clock.step - 1) // int(self.window.every)
         else:
-            number = np.floor(self._times(data) / self.window.seconds).astype(np.int64)
+            number = self._numbers(data)
         version = data.version if isinstance(data, Transitions) else None
         if self._whole:  # only the beginning of an episode opens a pane
             begins = steps.first
@@ -228,6 +245,27 @@ class WindowSchedule(Schedule):
         if version is not None:
             changed |= np.diff(version, prepend=version[0] if state.serial == 0 else state.version) != 0
         return state.serial + np.cumsum(changed), number
+
+    def _numbers(self, data: Transitions | Increments) -> Integers:
+        """Return the panes to which the rows belong by their own time."""
+        assert self.window.seconds is not None
+        return np.floor(self._times(data) / self.window.seconds).astype(np.int64)
+
+    def _time(self, state: WindowState) -> Check:
+        """Check whether the window holds the latest data: a row that is late is in the open pane all the same."""
+        name, n, late = "time", sum(pane.streams.n for pane in state.panes), int(state.late.sum())
+        if not n:
+            return Check(name, "not available", "no transitions so far")
+        share = min(late / n, 1.0)
+        if share <= MOST_LATE:
+            return Check(name, "passed", f"{share:.2%} of the rows of the window came more than a pane late", share)
+        assert self.window.seconds is not None
+        message = (
+            f"{share:.0%} of the rows of the window are more than a pane older than the open one, which began at "
+            f"{_moment(state.number * self.window.seconds)}: it holds more than the latest data"
+        )
+        remedy = "repair the clocks of what writes the rows, or sort them by time; or wait until that time has passed"
+        return Check(name, "failed", message, share, remedy)
 
     def _times(self, data: Transitions | Increments) -> Floats:
         if not isinstance(data, Transitions) or data.time is None:
@@ -282,20 +320,35 @@ class WindowSchedule(Schedule):
         draft.past = None if anew else draft.past
         draft.panes = tuple(panes[k][0] for k in keep)
         draft.serials, draft.numbers = (np.array([panes[k][i] for k in keep], np.int64) for i in (1, 2))
+        draft.late = np.append(draft.late, 0)[keep]
         draft.serial, draft.number, draft.version = serial, number, version
 
-    def _fold_into(self, draft: WindowState, serial: int, rows: Transitions | Increments, own: set[int]) -> None:
+    def _fold_into(
+        self, draft: WindowState, serial: int, rows: Transitions | Increments, late: int, own: set[int]
+    ) -> None:
         """Fold rows into their pane, unless it has left the window."""
         (place,) = np.nonzero(draft.serials == serial)
         if not len(place):
             return
         k = int(place[0])
+        if late:
+            draft.late = draft.late.copy()
+            draft.late[k] += late
         if serial in own:
             own.discard(serial)
             panes = list(draft.panes)
             panes[k] = self._inner._copied(panes[k])
             draft.panes = tuple(panes)
         self._inner.update(draft.panes[k], rows)
+
+
+def _moment(seconds: float) -> str:
+    """Write a time.
+
+    >>> _moment(1.7e9), _moment(-1e11)
+    ('1,700,000,000 s (2023-11-14 22:13 UTC)', '-100,000,000,000 s (-1199-02-15 14:13 UTC)')
+    """
+    return f"{seconds:,.0f} s ({str(np.datetime64(int(seconds // 60), 'm')).replace('T', ' ')} UTC)"
 
 
 def _with_first(data: Transitions, steps: Steps) -> Transitions:

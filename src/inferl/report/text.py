@@ -24,6 +24,7 @@ QUESTIONS = {
     "ends": "Did episodes end, or were they truncated?",
     "range": "Is the answer a possible value?",
     "dropped rewards": "Were rewards lost with the last rows of episodes?",
+    "time": "Do the times of the rows go forward?",
     "bad rows": "Did all rows fit those before them?",
     "labels": "Could episodes have been joined by mistake?",
     "propensities": "Do the fitted probabilities match the actions?",

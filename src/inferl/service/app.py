@@ -117,9 +117,9 @@ class _Service:
         return HTMLResponse(html, headers=live.REPORT_HEADERS)
 
     async def client(self, request: Request) -> Response:
-        """Return the number of the last batch of a client."""
-        name = request.path_params["client"]
-        return _answer({"client": name, "sequence": self._named(request).journal.sequence(name)})
+        """Return the number of the last batch of a client, and how many of its rows were left out."""
+        name, one = request.path_params["client"], self._named(request)
+        return _answer({"client": name, "sequence": one.journal.sequence(name), "bad_rows": one.bad_rows_of(name)})
 
     async def transitions(self, request: Request) -> Response:
         """Take a batch."""
@@ -153,7 +153,8 @@ class _Service:
         except JournalError as error:
             raise Refused(str(error), "the batch was not taken", status=507) from None
         experiment.recorded()
-        return _answer({"client": client, "sequence": sequence, "rows": rows, "repeat": sequence <= last})
+        done_before, bad = sequence <= last, experiment.bad_rows_of(client)
+        return _answer({"client": client, "sequence": sequence, "rows": rows, "repeat": done_before, "bad_rows": bad})
 
     async def _admitted(self, experiment: Experiment, body: bytes, request: Request) -> tuple[bytes, int]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -176,8 +177,8 @@ class _Service:
         if self.hub.waiting_bytes + self.reading > self.limits.queue:
             raise Refused("the disk is slower than what arrives", "send the batch again in a second", status=429)
         if experiment.lag_bytes > self.limits.behind:
-            why = f" ({experiment.failure})" if experiment.failure else ""
-            raise Refused(f"the evaluator is too far behind{why}", "send the batch again later", status=429)
+            why, retry = f" ({experiment.failure})" if experiment.failure else "", 60 if experiment.failure else 5
+            raise Refused(f"the evaluator is too far behind{why}", "send the batch again later", None, 429, retry)
 
     def _size(self, request: Request) -> int:
         """Return the size of a body; refuse one that is too large before it is read."""
@@ -287,8 +288,8 @@ def _gap(gap: Gap) -> Refused:
     return Refused(str(gap), remedy, status=409, expected=gap.expected)
 
 
-def _answer(content: dict[str, Any], status: int = 200) -> Response:
-    headers = {"Retry-After": "1"} if status in (429, 503) else None
+def _answer(content: dict[str, Any], status: int = 200, retry: int = 1) -> Response:
+    headers = {"Retry-After": f"{retry}"} if status in (429, 503) else None
     return Response(as_json(content) + "\n", status, headers, "application/json")
 
 
@@ -298,7 +299,7 @@ def _refused_with(error: str, remedy: str, status: int) -> Response:
 
 async def _refused(request: Request, refused: Exception) -> Response:
     assert isinstance(refused, Refused)
-    return _answer(refused.content, refused.status)
+    return _answer(refused.content, refused.status, refused.retry)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

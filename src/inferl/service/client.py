@@ -101,6 +101,7 @@ class Client:
         if not NAME.fullmatch(self.name):
             raise SettingError(f"name is {self.name!r:.200}; use at most 128 letters, digits and signs, without spaces")
         self.sequence = 0  # of the last batch that the server has
+        self.bad_rows = 0  # of this sender, that do not fit those before them and were left out, as far as is known
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._path = f"{parts.path.rstrip('/')}/v1/experiments/{quote(experiment, safe='')}"
         token = (token or os.environ.get("INFERL_WRITE_TOKEN", "")).strip()
@@ -261,8 +262,13 @@ class Client:
         self._refuse(status, content)
         if times == 1 and content.get("repeat"):  # the service had a batch of this number before it was sent
             raise SendingError(f"batch {sequence} was that of another sender; give each sender a name of its own")
+        bad = int(content.get("bad_rows", 0))
+        if bad and not self.bad_rows:
+            logging.getLogger("inferl").warning(
+                "%s: %d rows of %s did not fit those before them, and were left out", self._path, bad, self.name
+            )
         with self._lock:
-            self.sequence = sequence
+            self.sequence, self.bad_rows = sequence, bad
             self._on_the_way -= len(batch)
             self._lock.notify_all()
 

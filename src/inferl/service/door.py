@@ -7,6 +7,7 @@ left to the evaluator.
 from __future__ import annotations
 
 import threading
+import time as clock
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
@@ -17,7 +18,7 @@ from inferl.errors import InferlError, SettingError
 from inferl.service.settings import Limits, Question
 from inferl.sources import Table
 from inferl.sources.logs.decoding import Decoder, LogRows
-from inferl.sources.logs.faults import DROP, Fault, Faults
+from inferl.sources.logs.faults import DROP, Fault, Faults, shown
 from inferl.sources.logs.inputs.lines import JSONPart, LinePiece, as_object
 from inferl.sources.logs.inputs.messages import PARTITION
 from inferl.sources.logs.inputs.readers import import_pyarrow
@@ -28,6 +29,7 @@ __all__ = ["ARROW", "JSON", "Door", "Refused"]
 
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 AGAIN = "correct it, and send the batch again with the same number"
+AHEAD = 86_400.0  # seconds by which the time of a row may be ahead of the server's clock
 WIDE = 2000  # columns
 CELLS = 1_000_000  # rows times columns of any batch; of a larger one of JSON, as many as it has bytes
 
@@ -35,8 +37,11 @@ CELLS = 1_000_000  # rows times columns of any batch; of a larger one of JSON, a
 class Refused(InferlError):
     """A request that cannot be taken, and why."""
 
-    def __init__(self, error: str, remedy: str, row: int | None = None, status: int = 400, **more: Any) -> None:
+    def __init__(
+        self, error: str, remedy: str, row: int | None = None, status: int = 400, retry: int = 1, **more: Any
+    ) -> None:
         super().__init__(error)
+        self.retry = retry  # seconds after which to try again, if the status says so
         self.status, self.content = status, {"error": error, "row": row, "remedy": remedy, **more}
 
 
@@ -148,7 +153,8 @@ class Door:
                     raise SettingError(f"the batch would be read as {now}, those before it as {decoder.columns}")
             rows, faults = self._decoded(decoder, batch)
         except SettingError as error:
-            error_, _, remedy = str(error).partition("; ")
+            text = self._question.worded(str(error).replace(f", {PARTITION}", ""))
+            error_, _, remedy = text.replace("the log has", "the batch has").partition("; ")
             usual = (
                 "repair the settings of the experiment" if decoder is None else "send the same columns in every batch"
             )
@@ -159,6 +165,7 @@ class Door:
             ) from None
         for _, fault in sorted(faults.found.items()):
             raise _refused(fault)
+        self._refuse_ahead(batch, decoder.columns.time, rows.time)
         version = self._one_version(batch, decoder.columns.version, rows.version)
         if self._decoder is None:
             try:
@@ -174,6 +181,14 @@ class Door:
         pa = self._pa
         who = pa.DictionaryArray.from_arrays(pa.nulls(len(batch), pa.int32()).fill_null(0), pa.array(["client"]))
         return decoder.decode(batch.append_column(PARTITION, who), {}, 1)
+
+    def _refuse_ahead(self, batch: Any, column: str | None, time: Any) -> None:
+        """Refuse a time in the future: a window would wait for it, and take all that comes meanwhile for the latest."""
+        if column is None:
+            return
+        for place in (time > clock.time() + AHEAD).nonzero()[0][:1].tolist():
+            what = f"row {place + 1}, column {column!r}: {shown(batch.column(column)[place])}"
+            raise Refused(f"{what} is more than a day ahead of the server's clock", "repair the clock", place + 1)
 
     def _one_version(self, batch: Any, column: str | None, versions: Any) -> tuple[int, Any] | None:
         """Return the version of the policy, if the batch has one and there may be only one; refuse another."""
@@ -199,9 +214,11 @@ class Door:
         columns, targets = table.read_as("the batch", available)
         encoding = table.encoding(available)
         encoder = encoding.fitted(encoding.learn([batch.slice(0, 1)], [columns.features], again=False))
-        self._question.check_dimension(encoder.dimension)
         ratios = RatioReader(targets)
-        return Decoder(columns, ratios, encoder, table.gaps, table.ends, table.sessions, kept=True)
+        decoder = Decoder(columns, ratios, encoder, table.gaps, table.ends, table.sessions, kept=True)
+        found = self._decoded(decoder, batch.slice(0, 1))[0].ratios
+        self._question.check_dimension(encoder.dimension, 1 if found.ndim == 1 else found.shape[1])
+        return decoder
 
     def _packed(self, batch: Any) -> bytes:
         sink = self._pa.BufferOutputStream()

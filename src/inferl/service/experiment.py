@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from inferl.display import as_json
@@ -168,9 +169,24 @@ class Experiment:
         }
 
     @property
+    def columns(self) -> list[str]:
+        """Columns that a row has, as far as the settings say so."""
+        wanted: dict[str, Any] = dict(self._table.wanted)
+        wanted["reward"] = "reward" if wanted["reward"] is ... else wanted["reward"]
+        first = [wanted.pop(role) for role in ("stream", "episode", "order", "time", "version")]
+        names: list[str] = []
+        for said in (*first, self._table.encoding([]).variables, *wanted.values()):
+            names += [said] if isinstance(said, str) else said if isinstance(said, tuple | list) else []
+        return list(dict.fromkeys(names))
+
+    @property
     def bad_rows(self) -> int:
         """Rows that do not fit those before them, and were left out."""
         return self._bad
+
+    def bad_rows_of(self, client: str) -> int:
+        """Those of one client, among the rows that are evaluated."""
+        return self._bad_of.get(client, 0)
 
     def html(self) -> str | None:
         """Return the report page; None before the first transition."""
@@ -185,6 +201,7 @@ class Experiment:
     _source: Table
     _at = 0  # bytes of the journal that are evaluated
     _bad = _n = 0  # bad rows, and transitions
+    _bad_of: Mapping[str, int] = MappingProxyType({})  # bad rows by client
 
     def _evaluate(self) -> None:
         try:
@@ -192,7 +209,7 @@ class Experiment:
         except _Stopped:
             pass
         except InferlError as error:
-            self._fail(str(error))
+            self._fail(self._question.worded(str(error)))
         except Exception as error:
             logging.getLogger("inferl").exception("experiment %s", self.name)
             self._fail(f"an error of inferl itself ({type(error).__name__}); the log of the server says more")
@@ -236,6 +253,7 @@ class Experiment:
 
     def _set(self, run: Run) -> None:
         self._run, place = run, run.position["place"]
+        self._bad_of = run.position["skipped_of"]
         self._read, self._bad, self._n = self._source.rows, self._source.skipped, run.evaluator.n
         self._at = int(place["at"]["journal"])
         while self._marks and self._marks[0][1] <= self._read and self._marks[0][0] < time.monotonic() - RECENT:
@@ -264,8 +282,13 @@ class Experiment:
         assert self._run is not None
         begin = time.thread_time()
         now = snapshot(self._run, self.name, self.thresholds)
-        self.run_snapshot = now
+        worded = self._question.worded
+        for check in now["checks"]:
+            check |= {key: worded(check[key]) for key in ("message", "remedy")}
         self.history.add(now)
+        if now["change"] is not None:
+            now["change"] = self.history.placed(now["change"])
+        self.run_snapshot = now
         self.version += 1
         self._webhooks.after(self, now)
         self._looked = self._n, self._bad

@@ -27,7 +27,7 @@ __all__ = ["FILES", "REPORT_HEADERS", "routes"]
 PERIOD = 0.5  # seconds between two looks for new snapshots
 HEARTBEAT = 10.0  # seconds after which a silent stream says that it is alive
 MOST_STREAMS = 200
-RATES = ("lag_rows", "lag_seconds", "rows_per_second", "failure")
+RATES = ("lag_rows", "lag_seconds", "rows_per_second", "bad_rows", "failure")
 HEADERS = {
     # The page asks this server and no other, runs no code but its own files, and is shown in no other page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -103,7 +103,13 @@ class Events:
         names = list(self.hub.experiments)
         if seen.get("names") != names:
             seen["names"] = names
-            yield _event("hello", as_json({"names": names, "version": version("inferl"), "started": self.hub.started}))
+            columns = {name: experiment.columns for name, experiment in self.hub.experiments.items()}
+            yield _event(
+                "hello",
+                as_json(
+                    {"names": names, "columns": columns, "version": version("inferl"), "started": self.hub.started}
+                ),
+            )
         changed = False
         for name, experiment in self.hub.experiments.items():
             number, now = experiment.version, experiment.run_snapshot

@@ -64,7 +64,7 @@ class Question:
     source
         From a journal, the table that reads it.
     check_dimension
-        Raises if the method cannot have so many features.
+        Raises if the method cannot have so many features, or states, for so many target policies.
     run
         From that table, of which the first rows are read, and the number of target policies, the run.
     one_version
@@ -73,15 +73,18 @@ class Question:
         Seconds between two checkpoints.
     thresholds
         Numbers that a decision waits for.
+    worded
+        Puts a message of the library into the words of the file.
     """
 
     about: Mapping[str, Any]
     source: Callable[[Any], Table]
-    check_dimension: Callable[[int], None]
+    check_dimension: Callable[[int, int], None]
     run: Callable[[Table, int], Run]
     one_version: bool = True
     every: float = 10.0
     thresholds: tuple[float, ...] = ()
+    worded: Callable[[str], str] = str
 
 
 @dataclass(frozen=True)

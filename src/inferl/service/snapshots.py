@@ -5,6 +5,7 @@ A snapshot is made by the thread that owns the run. Nobody changes it afterwards
 
 from __future__ import annotations
 
+import re
 import time as clock
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from inferl.comparison import difference_of, growth, refuse_other_discounts, verdict, welch
 from inferl.data.ratios import RatioSummary
-from inferl.diagnostics import signed
+from inferl.diagnostics import FEWEST_BLOCKS, FEWEST_STEPS, signed
 from inferl.display import finite
 from inferl.errors import SettingError, TargetError
 from inferl.interval import UNIFORM, Interval, anytime, brief, grown
@@ -26,6 +27,7 @@ from inferl.runs import Run
 
 __all__ = ["COLUMNS", "History", "Rows", "difference", "snapshot", "worst"]
 
+OPEN = "not decided: a check failed"
 COLUMNS = ("estimate", "lower", "upper", "anytime_lower", "anytime_upper", "standard_error")
 
 
@@ -35,7 +37,7 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
     Checks and facts are those of ``inferl evaluate --json``. Each target has its estimate with both intervals, and what
     the anytime interval, which holds at all times at once, says about each threshold: ``"above"``, ``"below"`` or
     ``"open"``. While a check fails, nothing is decided. A window has no anytime interval: what it says about thresholds
-    (``decided_by``) is said by the interval for one look.
+    (``decided_by``) is said by the interval for one look. The verdict says if there are too few data for any answer.
 
     Parameters
     ----------
@@ -66,6 +68,7 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
         "time": clock.time() if time is None else time,
         "n": run.evaluator.n,
         "episodes": state.episodes.closed,
+        "completed": run.evaluator.episodes,
         "level": run.level,
         "thresholds": list(thresholds),
         "decided_by": "anytime" if run.evaluator.window is None else "pointwise",
@@ -99,27 +102,54 @@ def snapshot(run: Run, name: str, thresholds: Sequence[float] = (), time: float 
         "targets": _targets(interval, information, run.names, thresholds),
         "differences": [] if apart is None else _targets(apart, information, run.difference_names),
         "checks": [
-            content | {"light": light(check), "question": QUESTIONS.get(check.name, check.name)}
+            content
+            | {"light": light(check), "question": QUESTIONS.get(check.name, check.name)}
+            | {"message": _named(check.message, run.policies)}
             for check, content in zip(report.checks, plain["checks"], strict=True)
         ],
         "facts": plain["facts"],
         "verdict": judged(report.checks)._asdict(),
         "growth": growth(method, reading),
     }
+    young = _gathering(run, found)
+    if young:
+        found["verdict"] = {"light": "grey", "text": young}
+        for check in found["checks"]:
+            if check["name"] == "length":
+                check["light"] = "grey"
     return finite(found)  # type: ignore[no-any-return]
 
 
-def _change(run: Run, reading: Reading) -> dict[str, Any] | None:
-    """Return the latest change of the value that the data show: by how much, and after how many transitions.
+def _named(text: str, policies: Sequence[str]) -> str:
+    """Call policies by their names.
 
-    Where the check counts episodes, these are turned into transitions by their mean length.
+    >>> _named("the mean ratio of policy 2 is 1.1", ["a", "b"])
+    'the mean ratio of b is 1.1'
+    """
+    return re.sub(r"\bpolicy (\d+)\b", lambda found: dict(enumerate(policies, 1)).get(int(found[1]), found[0]), text)
+
+
+def _gathering(run: Run, found: Mapping[str, Any]) -> str:
+    """Say how much there is of what any answer needs, which is no fault; empty: there is enough."""
+    have, need, unit = run.evaluator.n, FEWEST_STEPS, "transitions"
+    if run.evaluator.method.unit == "episodes":
+        have, need, unit = found["episodes"], FEWEST_BLOCKS, "episodes"
+    short = have < need and any(check["name"] == "length" and check["status"] == "failed" for check in found["checks"])
+    return f"Gathering data: {have:,} of {need:,} {unit}." if short else ""
+
+
+def _change(run: Run, reading: Reading) -> dict[str, Any] | None:
+    """Return the latest change of the value that the data show: by how much, and how many episodes or transitions ago.
+
+    After how many transitions it was, and when, `History.placed` says: a change may alter the length of episodes.
     """
     found = latest_change(reading.solved)
     if found is None:
         return None
-    steps = found.ago * (reading.n / max(reading.units, 1) if found.unit == "episodes" else 1.0)
     text = signed(found.shift, found.error)
-    return {"shift": found.shift, "text": text, "n": max(run.evaluator.n - round(steps), 0), "within": found.within}
+    at = (run.evaluator.episodes if found.unit == "episodes" else run.evaluator.n) - found.ago
+    about = {"ago": found.ago, "unit": found.unit, "at": max(at, 0), "n": None, "time": None}
+    return {"shift": found.shift, "text": text, "within": found.within} | about
 
 
 def _targets(
@@ -178,6 +208,8 @@ def _ratios(ratios: RatioSummary, policies: Sequence[str]) -> list[dict[str, Any
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return one experiment minus another, target by target, as `inferl.difference` has it for independent streams.
 
+    While a check of one of them fails, nothing is decided.
+
     Examples
     --------
     >>> from inferl import TD, Evaluator, Transitions
@@ -214,7 +246,7 @@ def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
         "decided_by": "pointwise" if information is None else "anytime",
         "notes": list(apart.notes),
         "targets": finite(_targets(apart, information, [target["name"] for target in one["targets"]])),
-        "verdict": [verdict(each, names[0]) for each in wide],
+        "verdict": [OPEN if apart.notes else verdict(each, names[0]) for each in wide],
     }
 
 
@@ -258,8 +290,8 @@ class Rows(NamedTuple):
 class History:
     """The numbers of the latest snapshots, all of them, and of earlier ones, evenly spaced, in bounded memory.
 
-    A row is ``[time, n, failed, numbers]``: when, after how many transitions, how many checks had failed, and for each
-    target the numbers named in `COLUMNS`.
+    A row is ``[time, n, failed, numbers, completed]``: when, after how many transitions, how many checks had failed,
+    for each target the numbers named in `COLUMNS`, and how many episodes were completed.
 
     Parameters
     ----------
@@ -277,7 +309,7 @@ class History:
     >>> _, end, _ = history.since()
     >>> history.add({"time": 3.3, "n": 33, "checks": [], "targets": []})
     >>> history.since(end).rows
-    [[3.3, 33, 0, []]]
+    [[3.3, 33, 0, [], 0]]
     """
 
     def __init__(self, most: int = 1000) -> None:
@@ -291,9 +323,26 @@ class History:
     def add(self, snapshot: Mapping[str, Any]) -> None:
         """Add a snapshot."""
         failed = sum(check["status"] == "failed" for check in worst(snapshot["checks"]))
+        failed *= snapshot.get("verdict", {}).get("light") != "grey"  # there were too few data for an answer
         numbers = [[target[column] for column in COLUMNS] for target in snapshot["targets"]]
         with self._lock:
-            self._append([snapshot["time"], snapshot["n"], failed, numbers])
+            self._append([snapshot["time"], snapshot["n"], failed, numbers, snapshot.get("completed", 0)])
+
+    def placed(self, change: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a change of the value with its place: after how many transitions, and when; None before the first row.
+
+        >>> history = History()
+        >>> for n, episodes in ((0, 0), (100, 10), (300, 20)):  # they became longer
+        ...     history.add({"time": 0.1 * n, "n": n, "completed": episodes, "checks": [], "targets": []})
+        >>> history.placed({"at": 15, "unit": "episodes"})
+        {'at': 15, 'unit': 'episodes', 'n': 200, 'time': 20.0}
+        """
+        rows, at = self.since().rows, change["at"]
+        seen = [row[4 if change["unit"] == "episodes" else 1] for row in rows]
+        if not seen or at < seen[0]:
+            return {**change, "n": at if change["unit"] == "steps" else None, "time": None}
+        n, when = (float(np.interp(at, seen, [row[column] for row in rows])) for column in (1, 0))
+        return {**change, "n": round(n), "time": when}
 
     def since(self, end: int = 0) -> Rows:
         """Return the rows after the first `end` snapshots; 0: all that are kept."""
@@ -306,7 +355,7 @@ class History:
     def saved(self) -> dict[str, Any]:
         """Return the content of a file, plain data."""
         with self._lock:
-            kept = {"columns": list(COLUMNS), "step": self._step, "end": self._end}
+            kept = {"columns": [*COLUMNS, "completed"], "step": self._step, "end": self._end}
             return kept | {"earlier": list(self._earlier), "latest": list(self._latest)}
 
     @classmethod
@@ -320,7 +369,7 @@ class History:
         [10, 20]
         """
         history = cls(most)
-        if saved.get("columns") == list(COLUMNS):
+        if saved.get("columns") == [*COLUMNS, "completed"]:
             history._step = saved["step"]
             history._earlier = [row for row in saved["earlier"] if row[1] <= n]
             history._latest.extend(row for row in saved["latest"][-history._half :] if row[1] <= n)

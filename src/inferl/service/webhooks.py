@@ -36,6 +36,7 @@ MOST = 1000  # messages that wait for a receiver; what happens meanwhile is told
 TIMEOUT = 10.0  # seconds for an answer
 FIRST_WAIT, LONGEST_WAIT = 1.0, 600.0  # seconds between two tries
 GIVEN_UP = 7 * 86400.0  # seconds after which a message is not tried again
+YOUNG = 600.0  # seconds that a check must have failed before it is told, if it has never passed
 AGAIN = 86400.0  # seconds that a check must have passed before a new failure is told
 
 
@@ -206,9 +207,13 @@ class Sender:
         key, now = f"{one.event}, {one.key}", snapshot["time"]
         before, since = told.get(key, ("", None))
         if one.state == "passed":
-            if before == "failed" and since is None:
-                told[key], self._dirty = [before, now], True
+            if (before == "failed" and since is None) or before in ("", "young"):
+                told[key], self._dirty = [before, now] if before == "failed" else ["passed", None], True
             return
+        if one.event == "check" and before in ("", "young"):  # it has never passed: perhaps there are too few data yet
+            told[key], self._dirty = ["young", now if since is None else since], True
+            if now - told[key][1] < YOUNG:
+                return
         if one.state == before and (since is None or now - since < AGAIN):  # told; a check that flickers is told once
             if since is not None:
                 told[key], self._dirty = [before, None], True

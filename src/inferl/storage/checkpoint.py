@@ -37,7 +37,7 @@ from inferl.errors import (
 __all__ = ["digest_of", "fits", "read_checkpoint", "refused", "replacing", "write_checkpoint"]
 
 FORMAT = "inferl checkpoint"
-VERSION = 12
+VERSION = 13
 DEEPEST = 32  # levels of nested objects
 
 Array = np.ndarray[Any, Any]

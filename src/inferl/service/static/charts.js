@@ -106,9 +106,9 @@ export class OverTime {
     });
   }
 
-  // rows: [time, n, failed, [[estimate, lower, upper, anytime lower, anytime upper], ...]]; axis: "time" or "n";
+  // rows: [time, n, failed, [[estimate, lower, upper, anytime lower, anytime upper], ...], episodes]; axis: "time" or "n";
   // span: so many seconds of the end, 0 for all; colour: of the first target, the others follow; change: when the value
-  // changed, a number of transitions; wide: whether there are anytime intervals.
+  // changed (time, n); wide: whether there are anytime intervals.
   show({ rows, names, thresholds, axis, span, label, colour, change, wide }) {
     const picked = this.picked === null ? null : this.rows[this.picked];
     const begin = span && rows.length ? rows.at(-1)[0] - span : -Infinity;
@@ -199,7 +199,7 @@ export class OverTime {
         svg("line", { x1: LEFT, x2: right, y1: at, y2: at }),
         svg("text", { x: right, y: below || at < TOP + 18 ? at + 14 : at - 5, "text-anchor": "end" }, `threshold ${threshold}`));
     });
-    const changed = this.change && this.rows.find((row) => row[1] >= this.change.n);
+    const changed = this.change?.time == null ? null : this.axis === "time" ? this.change.time : this.change.n;
     const failed = this.rows.map((row, i) => [row, this.rows[i + 1] ?? row]).filter(([row]) => row[2])
       .map(([row, next]) => `M${x(this.at(row)).toFixed(1)} ${bottom}H${Math.max(x(this.at(next)), x(this.at(row)) + 2).toFixed(1)}`);
     this.place.replaceChildren(svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
@@ -214,7 +214,7 @@ export class OverTime {
       svg("g", { "clip-path": `url(#${id})` }, curves),
       failed.length ? svg("path", { class: "failed", d: failed.join("") }, svg("title", null, "a check had failed")) : null,
       lines,
-      changed && changed !== this.rows[0] ? svg("line", { class: "change", x1: x(this.at(changed)), x2: x(this.at(changed)), y1: TOP, y2: bottom },
+      changed != null && changed >= first ? svg("line", { class: "change", x1: x(changed), x2: x(changed), y1: TOP, y2: bottom },
         svg("title", null, `the value changed by ${this.change.text}`)) : null,
       (this.cursor = svg("g", { class: "cursor", visibility: "hidden" }))));
     this.bottom = bottom;
@@ -241,21 +241,24 @@ export class OverTime {
 
 // ---- intervals below each other ---------------------------------------------------------------------------------------
 
-// rows: {name, target (with its numbers), text, colour, link, faded}; marks: numbers to draw as vertical lines.
+// rows: {name, target (with its numbers), text, colour, link, faded, marks}; marks: numbers to draw as vertical lines,
+// for all rows or for one. Those of one row that are far away are left out.
 export function forest(place, rows, marks, label) {
   const width = Math.max(place.clientWidth, 200), narrow = width < 640;
   const room = narrow ? width : Math.round(width * 0.45);
   const numbers = rows.flatMap(({ target }) => [target.anytime_lower, target.anytime_upper, target.lower, target.upper, target.estimate]).filter((value) => value != null);
   let [low, high] = apart(Math.min(...numbers, ...marks), Math.max(...numbers, ...marks));
   if (!Number.isFinite(low)) [low, high] = [-1, 1];
+  const near = rows.flatMap((row) => row.marks ?? []).filter((mark) => mark > 2 * low - high && mark < 2 * high - low);
+  [low, high] = [Math.min(low, ...near), Math.max(high, ...near)];
   const x = scale(low, high, 10, room - 10);
   const reach = (lower, upper) => [lower == null ? 2 : x(lower), upper == null ? room - 2 : x(upper)];
-  const picture = ({ target, colour, faded }) => {
+  const picture = ({ target, colour, faded, marks: own = [] }) => {
     const [left, right] = reach(target.lower, target.upper);
     const [from, to] = target.text.anytime ? reach(target.anytime_lower, target.anytime_upper) : [left, right];
     return svg("svg", { width: room, height: 30, viewBox: `0 0 ${room} 30`, "aria-hidden": "true", class: `c${colour % COLOURS}${faded ? " faded" : ""}` },
-      marks.map((mark) => svg("line", { class: "mark", x1: x(mark), x2: x(mark), y1: 0, y2: 30 })),
-      svg("path", { class: "thin", d: `M${from} 15H${to}M${from} 10V20M${to} 10V20` }),
+      [...marks, ...own.filter((mark) => mark >= low && mark <= high)].map((mark) => svg("line", { class: "mark", x1: x(mark), x2: x(mark), y1: 0, y2: 30 })),
+      target.text.anytime && svg("path", { class: "thin", d: `M${from} 15H${to}M${from} 10V20M${to} 10V20` }),
       svg("path", { class: "thick", d: `M${left} 15H${right}` }),
       target.estimate == null ? null : svg("circle", { class: "dot", cx: x(target.estimate), cy: 15, r: 5 }));
   };

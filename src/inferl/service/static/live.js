@@ -27,10 +27,13 @@ const percent = (level) => `${+(100 * level).toPrecision(6)}%`;
 const several = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
 // What is said of a target: by the anytime interval, or, of a window, by that for one look.
-const said = ({ text }) => text.anytime ?? text.pointwise;
+const said = ({ text }) => bounded(text.anytime ?? text.pointwise);
+const bounded = (text) => text.replace(" [-inf, inf]", " (no bounds yet)");
+
+const decided = ({ is, threshold }) => (is === "open" ? `${threshold} not decided` : `${is} ${threshold}`);
 
 function split(text) {
-  const cut = text.indexOf(" [");
+  const cut = text.search(/ [[(]/);
   return cut < 0 ? [text, ""] : [text.slice(0, cut), text.slice(cut + 1)];
 }
 
@@ -44,14 +47,17 @@ function time(seconds) {
 // ---- an experiment --------------------------------------------------------------------------------------------------
 
 class Experiment {
-  constructor(name) {
+  constructor(name, columns) {
     Object.assign(this, { name, colour: 0, rows: [] });
     this.place = find("experiment").content.cloneNode(true).firstElementChild;
     this.place.id = `experiment-${name}`;
     this.place.setAttribute("aria-label", name);
     this.part = (selector) => this.place.querySelector(selector);
     say(this.part(".title"), name);
-    say(this.part(".words"), `No answer yet. Send rows to POST ${new URL(`v1/experiments/${name}/transitions`, location.href)}.`);
+    say(this.part(".words"), "No answer yet. Send rows, one a line:");
+    say(this.part(".begin"), [`curl ${new URL(`v1/experiments/${name}/transitions`, location.href)}`, "-H 'Inferl-Client: curl' -H 'Inferl-Sequence: 1'",
+      "-H 'Content-Type: application/x-ndjson'", ...(sessionStorage.getItem(KEY) ? ["-H 'Authorization: Bearer TOKEN-TO-WRITE'"] : []), "--data-binary @- <<'END'"].join(" \\\n  ")
+      + `\n{${columns.map((column) => `${JSON.stringify(column)}: ...`).join(", ")}}\nEND`);
     this.chart = new OverTime(this.part(".over-time"), this.part(".readout"));
     this.part(".ratios").addEventListener("toggle", () => this.drawRatios());
   }
@@ -68,11 +74,12 @@ class Experiment {
   }
 
   drawRates() {
-    const { rows_per_second, lag_rows, lag_seconds, failure } = this.latest ?? { rows_per_second: 0, lag_rows: 0 };
+    const { rows_per_second, lag_rows, lag_seconds, bad_rows, failure } = this.latest ?? { rows_per_second: 0, lag_rows: 0 };
     const behind = lag_rows ? `${several(lag_rows, "row")}, ${time(lag_seconds)}` : "nothing";
     const shown = [["Transitions", count(this.now?.n ?? 0)], ["Episodes completed", count(this.now?.episodes ?? 0)],
       ["Rows a second", rows_per_second >= 10 ? count(Math.round(rows_per_second)) : (+rows_per_second.toPrecision(2)).toString()],
       ["Not yet evaluated", behind]];
+    if (bad_rows) shown.push(["Rows left out", count(bad_rows)]);
     if (this.now?.window) shown.splice(1, 0, ["In the window", count(this.now.window.n)]);
     const text = JSON.stringify(shown);
     if (text !== this.ratesShown) {
@@ -87,10 +94,9 @@ class Experiment {
 
   // By how much and when the value changed, as far as the history tells.
   changed() {
-    const { change, n } = this.now;
-    const text = `The value changed by ${change.text}, about ${several(n - change.n, "transition")} ago`;
-    const after = this.rows.findIndex((row) => row[1] >= change.n);
-    const when = after < 0 ? "" : ` (${after === 0 && this.rows[0][1] > change.n ? "before" : "about"} ${moment(this.rows[after][0])})`;
+    const { change } = this.now;
+    const text = `The value changed by ${change.text}, about ${several(change.ago, change.unit === "episodes" ? "episode" : "transition")} ago`;
+    const when = change.time != null ? ` (about ${moment(change.time)})` : this.rows.length ? ` (before ${moment(this.rows[0][0])})` : "";
     return `${text}${when}${change.within ? "" : ": before the window"}.`;
   }
 
@@ -128,9 +134,10 @@ class Experiment {
 
   drawAnswers() {
     const { now } = this, many = now.targets.length > 1;
+    this.part(".begin").hidden = true;
     this.part(".answers").replaceChildren(...now.targets.map((target, k) => {
-      const [estimate, bounds] = split(said(target)), [, once] = split(target.text.pointwise);
-      const about = target.text.anytime ? `anytime; for one look ${once}` : "for one look: a window has no anytime interval";
+      const [estimate, bounds] = split(said(target)), [, once] = split(bounded(target.text.pointwise));
+      const about = target.text.anytime ? `anytime${once.startsWith("[") ? `; for one look ${once}` : ""}` : "for one look: a window has no anytime interval";
       return element("div", { class: `answer ${now.verdict.light}` },
         target.name ? element("div", { class: `name ${this.shade(k)}` }, many ? element("span", { class: "swatch", "aria-hidden": "true" }) : null, target.name) : null,
         element("div", { class: "estimate" }, estimate),
@@ -203,17 +210,25 @@ function drawOverview() {
   const shown = [...experiments.values()].filter(({ now }) => now?.targets.length);
   find("overview").hidden = experiments.size < 2 || !shown.length;
   if (find("overview").hidden) return;
-  const rows = shown.flatMap((one) => one.now.targets.map((target, k) => ({
-    name: target.name ? `${one.name}: ${target.name}` : one.name, target, text: said(target), colour: one.colour + k,
-    link: `#experiment-${one.name}`, faded: one.now.verdict.light === "red", said: one.now.verdict.light === "red" ? "a check failed" : "",
-  })));
-  forest(find("side-by-side"), rows, [...new Set(shown.flatMap(({ now }) => now.thresholds))], "Estimates with their intervals");
+  // Values of other estimands or discounts are no use on one axis.
+  const groups = new Map();
+  for (const one of shown) {
+    const [low, high] = one.now.discounts, kind = `${one.now.estimand}${low != null && low === high ? `, discount ${low}` : ""}`;
+    groups.set(kind, [...(groups.get(kind) ?? []), ...one.now.targets.map((target, k) => ({
+      name: target.name ? `${one.name}: ${target.name}` : one.name, target, text: said(target), colour: one.colour + k, marks: one.now.thresholds,
+      link: `#experiment-${one.name}`, faded: one.now.verdict.light === "red",
+      said: [target.text.anytime ? "" : "for one look", ...target.decisions.map(decided), { red: "a check failed", grey: "gathering data" }[one.now.verdict.light]].filter(Boolean).join(", "),
+    }))]);
+  }
+  const places = [...groups.keys()].map((kind) => element("div", null, groups.size > 1 ? element("h3", null, kind.replace(/^./, (letter) => letter.toUpperCase())) : null, element("div")));
+  find("side-by-side").replaceChildren(...places);
+  places.forEach((place, i) => forest(place.lastChild, [...groups.values()][i], [], "Estimates with their intervals"));
   if (!differences) return;
   const apart = differences.of.flatMap((found) => {
     if (found.error) return [{ name: found.of, error: found.error }];
     return found.targets.map((target, k) => ({
       name: target.name ? `${found.of}: ${target.name}` : found.of, target, text: said(target),
-      said: `${found.verdict[k]}${found.decided_by === "anytime" ? "" : ", if you look once"}${found.notes.length ? "; a check failed" : ""}`,
+      said: `${found.verdict[k]}${found.decided_by === "anytime" || found.notes.length ? "" : ", if you look once"}`,
       colour: (experiments.get(found.of)?.colour ?? 0) + k, faded: found.notes.length > 0,
     }));
   });
@@ -240,10 +255,10 @@ function soon() {
 }
 
 const receive = {
-  hello({ names, version }) {
+  hello({ names, columns, version }) {
     say(find("about"), `inferl ${version}.`);
     for (const [name, one] of experiments) if (!names.includes(name)) one.place.remove(), experiments.delete(name);
-    for (const name of names) if (!experiments.has(name)) experiments.set(name, new Experiment(name));
+    for (const name of names) if (!experiments.has(name)) experiments.set(name, new Experiment(name, columns[name]));
     find("experiments").replaceChildren(...names.map((name) => experiments.get(name).place));
     if (!names.includes(reference)) reference = names[0];
     find("reference").replaceChildren(...names.map((name) => element("option", null, name)));

@@ -10,6 +10,7 @@ import numpy as np
 
 from inferl.data.arrays import Bools, Floats, Integers, Rows, taken
 from inferl.data.invariants import demand, shapes
+from inferl.data.transitions import FURTHEST
 from inferl.sources.logs.columns import ENDED, Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.features.encoding import Encoder, finite
@@ -168,9 +169,13 @@ def _seconds(batch: Any, column: str, faults: Faults) -> Floats:
     values = column_of(batch, column)
     clock = times(values)
     if clock is None:
-        return finite(column, values, faults)
-    faults.note(np.isnan(clock), column, values, "is no time")
-    return np.where(np.isnan(clock), 0.0, clock / 1e6)
+        clock = finite(column, values, faults)
+    else:
+        faults.note(np.isnan(clock), column, values, "is no time")
+        clock = clock / 1e6
+    far = np.abs(clock) > FURTHEST
+    faults.note(far, column, values, "is no time in seconds since 1970", f"divide milliseconds by 1000; {DROP}")
+    return np.where(np.isnan(clock) | far, 0.0, clock)
 
 
 def _flags(batch: Any, column: str | None, faults: Faults) -> Bools:

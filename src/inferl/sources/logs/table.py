@@ -37,12 +37,12 @@ from inferl.sources.logs.inputs.opening import is_live, log_name, open_at, open_
 from inferl.sources.logs.inputs.parts import Log
 from inferl.sources.logs.inputs.pieces import Piece
 from inferl.sources.logs.inputs.readers import damage, import_pyarrow
-from inferl.sources.logs.inputs.streams import followed
+from inferl.sources.logs.inputs.streams import allowed_bad, followed
 from inferl.sources.logs.plan import Plan, make_plan
 from inferl.sources.logs.policies.propensities import Propensities, behaviour_formula, fit_source
 from inferl.sources.logs.policies.ratios import RatioReader
 from inferl.sources.logs.policies.targets import TargetPolicy, as_targets, bound
-from inferl.sources.logs.progress import KEPT, Progress
+from inferl.sources.logs.progress import Progress
 from inferl.sources.logs.regrouping import regroup_log
 from inferl.sources.starts import Starts
 from inferl.sources.steps import check_discount, limit_ends
@@ -124,9 +124,7 @@ class Table:
                 read.add_to(digest)
                 progress.rows += len(read)
                 progress.digest, progress.place = str(digest), log.place(read)
-                progress.skipped += len(admitted.skipped)
-                kept = admitted.skipped[: KEPT - len(progress.faults)]
-                progress.faults += tuple(str(fault.error(log.where)) for fault in kept)
+                progress.skip(admitted.skipped, batch, faults.first_row, log.where)
                 yield from progress.chunk(paired, self.clip, self.discount)
                 if admitted.fatal is not None:
                     raise admitted.fatal.error(log.where, progress.skipped)
@@ -459,7 +457,7 @@ def table(
     idle_timeout: float | timedelta | None = None,
     gaps: bool = False,
     time_limit: str | None = None,
-    skip_bad: int = 0,
+    skip_bad: int | None = None,
     batch: int = 65536,
     n_rows: int | None = None,
     follow: bool = False,
@@ -542,7 +540,7 @@ def table(
         What a truncation means. ``"ends"``: the limit is part of the task, and returns count up to it. ``"cut"``: the
         value extends beyond the cut. Default: ``"ends"`` if the discount is 1, else ``"cut"``.
     skip_bad
-        Largest number of bad rows to skip; they are counted in `skipped`.
+        Largest number of bad rows to skip; they are counted in `skipped`. Default: 0; in a journal of a service, all.
     batch
         Number of rows read at a time. The results do not depend on it.
     n_rows
@@ -572,7 +570,6 @@ def table(
     check_state(features, state, n_states)
     if clip is not None and not (is_number(clip) and clip > 0):
         raise SettingError(f"clip is {short(clip)}; it must be positive")
-    as_count("skip_bad", skip_bad, 0)
     as_count("batch", batch, 1)
     if n_rows is not None:
         as_count("n_rows", n_rows, 1)
@@ -596,5 +593,5 @@ def table(
     }
     flags = episodes_end, idle_seconds(idle_timeout), gaps, limit_ends(time_limit, discount)
     policies = as_targets(policy)
-    sizes = skip_bad, batch, n_rows
+    sizes = allowed_bad(source, skip_bad), batch, n_rows
     return Table(source, wanted, policies, fit_behaviour, features, state, n_states, discount, clip, *flags, *sizes)

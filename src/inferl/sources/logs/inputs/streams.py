@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from inferl.data.arrays import as_count
+from inferl.data.invariants import COUNT
 from inferl.errors import SettingError
 from inferl.sources.logs.inputs.growing import GrowingFile
 from inferl.sources.logs.inputs.journal import JournalStream, folder_of
@@ -15,7 +17,7 @@ from inferl.sources.logs.inputs.kafka import KafkaTopic
 from inferl.sources.logs.inputs.messages import Stream
 from inferl.sources.logs.inputs.redis import RedisStream
 
-__all__ = ["followed", "is_stream", "read_settings", "stream_of"]
+__all__ = ["allowed_bad", "followed", "is_stream", "read_settings", "stream_of"]
 
 SCHEMES = ("kafka", "redis", "rediss", "journal")
 
@@ -69,6 +71,17 @@ def followed(source: Any, settings: Mapping[str, Any] | None = None, follow: boo
     if not isinstance(one, str | os.PathLike) or one == "-":
         raise SettingError("only a stream, or one file of text (CSV, JSON lines), can be followed; name one")
     return GrowingFile(os.fspath(one))
+
+
+def allowed_bad(source: Any, said: int | None) -> int:
+    """Return how many bad rows may be skipped: if nobody has said it, all of a journal, as the service has done.
+
+    >>> allowed_bad("log.csv", None), allowed_bad(JournalStream("journal"), None) > 10**9
+    (0, True)
+    """
+    if said is None:
+        return COUNT[1] if getattr(source, "unattended", False) else 0
+    return as_count("skip_bad", said, 0)
 
 
 def read_settings(path: str) -> dict[str, str]:
