@@ -111,11 +111,10 @@ def campaign(folder: Path, kills: int, seed: int) -> Outcome:
             early += not _listens(server)
             server.kill()
         server.start()
-        time.sleep(1.0)
+        _end(stop, threads)
+        server.wait_for(sum(sender.confirmed for sender in senders))  # a server that stops leaves the rest for later
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join(120)
+        _end(stop, threads)
         code = server.stop()
     assert code == 0, (folder / "log.txt").read_text()
     for sender in senders:
@@ -134,6 +133,12 @@ def campaign(folder: Path, kills: int, seed: int) -> Outcome:
         sum(map(len, found.values())) - confirmed,
         same_as_replay(server, folder),
     )
+
+
+def _end(stop: threading.Event, threads: Sequence[threading.Thread]) -> None:
+    stop.set()
+    for thread in threads:
+        thread.join(120)
 
 
 def _settings() -> str:
