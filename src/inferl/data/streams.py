@@ -91,9 +91,9 @@ class Streams:
         Increments have no episodes: they form one stream with one endless episode.
         """
         if len(chunk) == 0:
-            rows = chunk if isinstance(chunk, Increments) else chunk.without_borders()
+            empty = chunk if isinstance(chunk, Increments) else chunk.without_borders()
             none, no = np.zeros(0, np.int64), np.zeros(0, bool)
-            return self, Steps(rows, no, Clock(none, none, none, none, none, no))
+            return self, Steps(empty, no, Clock(none, none, none, none, none, no))
         if isinstance(chunk, Increments):
             zero = np.zeros(len(chunk), np.int64)
             after, steps = self.place(Transitions(zero, zero, zero, discounts=1.0))
