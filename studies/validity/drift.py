@@ -1,6 +1,6 @@
 """Windows and the drift check: coverage of windowed intervals, false alarms, power, and what is known of a change.
 
-    python -m studies.validity.drift [--processes 2] [--seed 85000]
+    python -m studies.validity.drift [--parts alarms power] [--processes 2] [--seed 85000]
 
 Six parts, each a list in validity/results/drift.json:
 
@@ -18,6 +18,7 @@ About an hour of one core.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -32,7 +33,7 @@ from inferl.variance.changes import BLOCKS, FEWEST, LIMIT, Change, changes
 from inferl.variance.history import STEPS, History
 from studies.provenance import provenance
 from studies.repeats import Result, repeat
-from studies.validity.study import clopper_pearson, options, partial_file, write_results
+from studies.validity.study import RESULTS, clopper_pearson, options, partial_file, write_results
 from studies.validity.value_problems import problem
 
 SEED = 85_000
@@ -405,20 +406,29 @@ def cells(part: str, name: str, columns: dict[str, list[Any]]) -> Iterator[dict[
             )
 
 
+def kept_results(anew: list[str]) -> dict[str, Any]:
+    """The parts that are not run, each with its own origin."""
+    if set(anew) == set(PARTS):
+        return {"provenance": {}}
+    content: dict[str, Any] = json.loads((RESULTS / "drift.json").read_text())
+    return content
+
+
 def main() -> None:
-    asked = options(__doc__, SEED)
+    asked = options(__doc__, SEED, parts=list(PARTS))
     made_by = provenance(asked.seed)
     todo = [
         [part, name, i, min(i + at_once, number), asked.seed]
         for part, (_, names, number, at_once) in PARTS.items()
+        if part in asked.parts
         for name in names
         for i in range(0, number, at_once)
     ]
     todo.sort(key=lambda job: bool(job[0] != "evaluators"))  # the longest first
     results = repeat(one_job, todo, partial_file("drift"), processes=asked.processes)
-    content: dict[str, Any] = {"provenance": made_by}
-    for part, (_, names, _, _) in PARTS.items():
-        content[part] = []
+    content = kept_results(asked.parts)
+    for part in asked.parts:
+        content["provenance"][part], content[part], names = made_by, [], PARTS[part][1]
         for name in names:
             columns: dict[str, list[Any]] = {}
             for job, result in zip(todo, results, strict=True):

@@ -68,8 +68,16 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         "own_runs": count(next(iter(own.values()))["runs"]),
         "wide": content["features"][0],
         "failing": "; ".join(every),
-        "origin": origin(content["provenance"]),
+        "origins": origins(content["provenance"]),
     }
+
+
+def origins(made: dict[str, Any]) -> list[str]:
+    """Where the parts come from, those of one run together."""
+    parts: dict[str, list[str]] = {}
+    for part, one in made.items():
+        parts.setdefault(origin(one), []).append(part)
+    return [f"{', '.join(those)}: {where}" for where, those in parts.items()]
 
 
 def share_of(cell: Cell) -> str:

@@ -20,6 +20,7 @@ def options(
     quick: str | None = None,
     longest: int | None = None,
     problems: list[str] | None = None,
+    parts: list[str] | None = None,
 ) -> argparse.Namespace:
     """Read the options of a study: processes; the others where it has them."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -31,6 +32,9 @@ def options(
         parser.add_argument("--longest", type=int, default=longest, help="steps of the longest streams")
     if problems is not None:
         parser.add_argument("--problems", nargs="+", choices=problems, metavar="PROBLEM", help="these alone")
+    if parts is not None:
+        help = "these alone; the others stay as they are in the results"
+        parser.add_argument("--parts", nargs="+", choices=parts, default=parts, metavar="PART", help=help)
     parser.add_argument("--processes", type=int, default=2)
     if seed is not None:
         parser.add_argument("--seed", type=int, default=seed)
