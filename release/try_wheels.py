@@ -15,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release.wheels import NEWER, ROOT, environment, newer_python
+from release.wheels import ROOT, environment, newer_python, on_linux
 
-__all__ = ["BITS", "Bits", "attempt", "example", "interpreter", "read"]
+__all__ = ["BITS", "LIMIT", "Bits", "attempt", "example", "interpreter", "missing", "pace", "read"]
+
+LIMIT = 60.0  # seconds that installation and demonstration may take together, on a machine with nothing else to do
 
 # What a wheel computes, for each instruction set: digests of all numbers, and the numbers themselves.
 BITS = """
@@ -54,6 +57,32 @@ print(json.dumps({"kernel": engine.active().name, "digest": digest, "numbers": n
 def interpreter(wheel: Path, newer: str | None) -> str | None:
     """Return a Python that a wheel is for; None: there is none here."""
     return newer if "-cp312-" in wheel.name and sys.version_info < (3, 12) else sys.executable
+
+
+def missing(wheels: Sequence[Path], newer: str | None) -> str | None:
+    """Return why the wheel for 3.12 and later is not tried; None: it is.
+
+    >>> missing([Path("inferl-1-cp311-cp311-linux_x86_64.whl")], "python3.13")
+    'the wheel for 3.12 and later (abi3) is missing: run make wheels'
+    """
+    if not any("-abi3-" in wheel.name for wheel in wheels):
+        return "the wheel for 3.12 and later (abi3) is missing: run make wheels"
+    if newer is None and sys.version_info < (3, 12):
+        return "there is no Python of 3.12 or later to try the abi3 wheel with: name one with --newer"
+    return None
+
+
+def pace(installed: float, demo: float, limit: float = LIMIT) -> str:
+    """Return how long installation and demonstration took, and whether that is within the limit.
+
+    >>> pace(12.34, 2.0)
+    'installed in 12.3 s, demo in 2.0 s: 14.3 s together, within 60 s'
+    >>> pace(70, 2.0)
+    'installed in 70.0 s, demo in 2.0 s: 72.0 s together, MORE THAN 60 s'
+    """
+    both = installed + demo
+    verdict = "within" if both <= limit else "MORE THAN"
+    return f"installed in {installed:.1f} s, demo in {demo:.1f} s: {both:.1f} s together, {verdict} {limit:g} s"
 
 
 def example() -> str:
@@ -124,23 +153,30 @@ def main() -> None:
     """Try all wheels of a folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "dist")
-    parser.add_argument("--newer", default=newer_python(), help="a Python of 3.12 or later")
+    parser.add_argument("--newer", help="a Python of 3.12 or later; default: one that is found")
+    parser.add_argument("--without-newer", action="store_true", help="do not ask for the wheel for 3.12 and later")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for installation and demo of one wheel")
     asked = parser.parse_args()
     wheels = sorted(asked.folder.glob("*.whl"))
     if not wheels:
         sys.exit(f"there is no wheel in {asked.folder}")
+    newer = asked.newer or newer_python(headers=False)
+    if on_linux() and not asked.without_newer and (why := missing(wheels, newer)):
+        sys.exit(f"{why} (or leave it out: --without-newer)")
+    slow = []
     for wheel in wheels:
-        python = interpreter(wheel, asked.newer)
+        python = interpreter(wheel, newer)
         if python is None:
-            print(f"{wheel.name}: not tried, there is none of {', '.join(NEWER)} here")
+            print(f"{wheel.name}: not tried, there is no Python of 3.12 or later here")
             continue
         found = attempt(wheel.resolve(), python)
-        print(
-            f"{wheel.name}: Python {found['python']}, installed in {found['installed']:.1f} s with all it needs "
-            f"({found['size']:.0f} MB), demo in {found['demo']:.1f} s"
-        )
+        said = pace(found["installed"], found["demo"], asked.limit)
+        print(f"{wheel.name}: Python {found['python']}, {found['size']:.0f} MB with all it needs, {said}", flush=True)
+        slow += [wheel.name] if found["installed"] + found["demo"] > asked.limit else []
         for kernel, bits in found["bits"].items():
             print(f"  {kernel}: {bits.digest}")
+    if slow:
+        sys.exit(f"installation and demo took more than {asked.limit:g} s: {', '.join(slow)}")
 
 
 if __name__ == "__main__":

