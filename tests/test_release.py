@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from release import extras, try_wheels, wheels
+from release import extras, try_wheels, version, wheels
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -108,6 +108,14 @@ def test_the_registry_knows_of_no_weakness(tmp_path: Path) -> None:
     assert audited.pop("jinja2")["vulns"]
     assert {name: one.get("vulns", one) for name, one in audited.items() if one.get("vulns") != []} == {}
     assert set(audited) == set(pins)
+
+
+# The version.
+
+
+def test_all_places_name_one_version() -> None:
+    assert version.places()["pyproject.toml"] == PROJECT["version"]
+    assert version.disagreement(version.places(), f"v{PROJECT['version']}") is None
 
 
 # Wheels.
