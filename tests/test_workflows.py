@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not WORKFLOWS, reason="the workflows are not par
 def steps(workflow: Path) -> Iterator[dict[str, Any]]:
     """The steps of all jobs."""
     for job in yaml.safe_load(workflow.read_text())["jobs"].values():
-        yield from job["steps"]
+        yield from job.get("steps", [])  # none in a job that calls another workflow
 
 
 def commands(workflow: Path) -> list[str]:
@@ -47,9 +47,33 @@ def test_a_workflow_has_what_it_needs(workflow: Path) -> None:
     assert True in parsed  # YAML reads "on" as a truth value
     jobs = parsed["jobs"]
     for job in jobs.values():
-        assert {"runs-on", "steps"} <= set(job)
-        assert {job["needs"]} if isinstance(job.get("needs"), str) else set(job.get("needs", [])) <= set(jobs)
-        assert all(("run" in step) != ("uses" in step) for step in job["steps"])
+        assert {"runs-on", "steps", "timeout-minutes"} <= set(job) or (ROOT / job["uses"]).exists()
+        assert needs(job) <= set(jobs)
+        assert all(("run" in step) != ("uses" in step) for step in job.get("steps", []))
+
+
+def needs(job: dict[str, Any]) -> set[str]:
+    """The jobs that one waits for."""
+    named = job.get("needs", [])
+    return {named} if isinstance(named, str) else set(named)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_runners_exist_and_actions_cannot_be_moved(workflow: Path) -> None:
+    """GitHub retired macOS 13 in December 2025; a tag or a branch of an action is whatever its owner says today."""
+    text = workflow.read_text()
+    assert not re.search(r"macos-1[0-4]|ubuntu-2[02]\.04|windows-2019", text)
+    for named in re.findall(r"uses: (\S+/\S+@.*)", text):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+(;.*)?", named), named
+
+
+def test_nothing_is_published_before_the_tests_pass_and_the_tag_is_checked() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    assert needs(jobs["publish"]) == set(jobs) - {"publish"}
+    assert jobs["tests"]["uses"] == "./.github/workflows/tests.yml"
+    called = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    assert "workflow_call" in called[True]
+    assert any("release.version" in step.get("run", "") for step in jobs["version"]["steps"])
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
