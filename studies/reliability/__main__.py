@@ -18,6 +18,7 @@ def main() -> None:
     parser.add_argument("group", choices=[group for group in GROUPS if group != "sanitize"])
     parser.add_argument("--only", action="append", help="the campaign of this name; may be repeated")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, help="seconds after which a campaign is stopped, and counts as failed")
     asked, arguments = parser.parse_known_args()
     chosen = [one for one in campaigns() if one.group == asked.group and (not asked.only or one.name in asked.only)]
     if not chosen:
@@ -25,12 +26,13 @@ def main() -> None:
     failed = []
     for one in chosen:
         print(f"-- {one.name}: {one.tries}", flush=True)
-        result = run(one, arguments, asked.seed)
-        print(f"-- {keep(result)}: {'passed' if result['passed'] else 'FAILED'} in {result['seconds']} s", flush=True)
+        result = run(one, arguments, asked.seed, asked.limit)
+        verdict = "passed" if result["passed"] else "STOPPED at its limit" if result["stopped"] else "FAILED"
+        print(f"-- {keep(result)}: {verdict} in {result['seconds']} s", flush=True)
         failed += [] if result["passed"] else [one.name]
     page.main()
     if failed:
-        sys.exit(f"found something: {', '.join(failed)}")
+        sys.exit(f"found something, or did not end: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

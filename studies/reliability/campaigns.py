@@ -6,10 +6,14 @@ A campaign is a command whose last line is JSON, what it counted, and whose exit
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ from typing import Any
 
 from studies.provenance import ROOT, provenance
 
-__all__ = ["GROUPS", "RESULTS", "Campaign", "campaigns", "keep", "result", "results", "run"]
+__all__ = ["GROUPS", "LIMITS", "RESULTS", "SANITIZERS", "Campaign", "campaigns", "keep", "result", "results", "run"]
 
 RESULTS = Path(__file__).parent / "results"
 # Of each group: the option that says how much, and the length of a full campaign unless it is named below.
@@ -28,6 +32,14 @@ GROUPS = {
     "soak": ("--seconds", 3600),
     "sanitize": ("", 1),
     "mutants": ("--sample", 0),
+}
+# Of each group: seconds after which a campaign is stopped, and counts as failed. A full one takes less on one core: the
+# longest, that of checkpoints, about 8 hours by the time of its first 300 inputs.
+LIMITS = {"fuzz": 12 * 3600.0, "crash": 2 * 3600.0, "soak": 2 * 3600.0, "sanitize": 4 * 3600.0, "mutants": 12 * 3600.0}
+GRACE = 30.0  # seconds between being asked to end and being killed
+SANITIZERS = {
+    "address": "reads and writes outside of arrays, undefined behaviour",
+    "thread": "data races between the threads of the kernel",
 }
 STREAMS = ("kafka", "redis", "file")
 FULL = {"kill_service": 200}  # a kill of it is short
@@ -56,8 +68,8 @@ class Campaign:
 def campaigns() -> list[Campaign]:
     """Return all campaigns; a script ``tests/fuzz_*.py`` or ``tests/kill_*.py`` is one without further ado.
 
-    >>> [one.name for one in campaigns() if one.group == "soak"]
-    ['soak']
+    >>> [one.name for one in campaigns() if one.group == "sanitize"]
+    ['sanitize_address', 'sanitize_thread']
     """
     found = []
     for script in sorted((ROOT / "tests").glob("fuzz_*.py")):
@@ -68,6 +80,10 @@ def campaigns() -> list[Campaign]:
             name, words = "_".join(filter(None, (script.stem, stream))), tuple(filter(None, (stream,)))
             tries = " ".join(filter(None, (_first_words(script), f"({stream})" if stream else "")))
             found.append(Campaign(name, "crash", tries, (f"tests/{script.name}", *words)))
+    for name, tries in SANITIZERS.items():
+        found.append(
+            Campaign(f"sanitize_{name}", "sanitize", tries, ("-m", "studies.reliability.sanitize", "--only", name))
+        )
     for group in ("soak", "mutants"):
         module = Path(__file__).parent / f"{group}.py"
         found.append(Campaign(group, group, _first_words(module), ("-m", f"studies.reliability.{group}")))
@@ -80,18 +96,46 @@ def _first_words(script: Path) -> str:
     return line.partition(": ")[0].rstrip(".")
 
 
-def run(one: Campaign, arguments: Sequence[str], seed: int) -> dict[str, Any]:
-    """Run a campaign, show what it prints, and return its result."""
+def run(one: Campaign, arguments: Sequence[str], seed: int, limit: float | None = None) -> dict[str, Any]:
+    """Run a campaign, show what it prints, and return its result.
+
+    Parameters
+    ----------
+    one
+        The campaign.
+    arguments, seed
+        What it is called with.
+    limit
+        Seconds after which it is stopped, with the processes that it started; default: that of its group.
+    """
     words = [*one.command, *arguments, "--seed", str(seed)]
     if one.option not in words:
         words += [one.option, str(one.full)]
     made = provenance(seed, shlex.join(["python", *words]), packages=("inferl", "numpy"))
-    begin, last = time.monotonic(), ""
-    with subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            last = line if line.strip() else last
+    limit = LIMITS[one.group] if limit is None else limit
+    begin, last, late = time.monotonic(), "", threading.Event()
+    # In a session of its own: the processes that it starts end with it.
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+    def stop() -> None:
+        late.set()
+        _end(process)
+
+    clock = threading.Timer(limit, stop)
+    clock.start()
+    with process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                last = line if line.strip() else last
+            process.wait()
+        finally:
+            clock.cancel()
+            if process.poll() is None:
+                _end(process)
     try:
         counts = json.loads(last)
     except ValueError:
@@ -104,9 +148,19 @@ def run(one: Campaign, arguments: Sequence[str], seed: int) -> dict[str, Any]:
         "tries": one.tries,
         "full": amount >= one.full if one.full else amount == 0,
         "seconds": round(time.monotonic() - begin, 1),
-        "passed": process.returncode == 0 and bool(counts),
+        "passed": process.returncode == 0 and bool(counts) and not late.is_set(),
+        "stopped": late.is_set(),
         "counts": counts,
     }
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ask a campaign and all that it started to end, and kill what has not."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def keep(result: dict[str, Any]) -> Path:

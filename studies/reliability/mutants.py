@@ -29,8 +29,9 @@ from typing import Any
 
 from studies.provenance import ROOT
 
-__all__ = ["TESTS", "Mutant", "mutants_of", "outcome"]
+__all__ = ["OUTCOMES", "TESTS", "Mutant", "mutants_of", "outcome"]
 
+OUTCOMES = ("killed", "survived", "too long", "no test")
 PATIENCE = 120.0  # seconds that the tests of one mutant may take
 # The modules, by their paths, and what tests them.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -207,7 +208,8 @@ def main() -> None:
         counts[what] += 1
         survivors += [str(mutant)] if what == "survived" else []
         print(f"{number}/{len(drawn)} {what} in {time.monotonic() - begin:.1f} s: {mutant}", flush=True)
-    counted = {name: counts[name] for name in ("killed", "survived", "too long")}
+    counted = {name: counts[name] for name in OUTCOMES}
+    assert sum(counted.values()) == len(drawn)
     print(json.dumps({"mutants": len(found), "tried": len(drawn), **counted, "survivors": survivors}))
 
 

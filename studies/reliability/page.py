@@ -10,6 +10,7 @@ from typing import Any
 from studies.markdown import count, table
 from studies.pages import render
 from studies.provenance import ROOT, origin
+from studies.reliability import mutants
 from studies.reliability.campaigns import GROUPS, campaigns, results
 
 __all__ = ["PAGE", "counted", "main", "page"]
@@ -41,6 +42,7 @@ def page() -> str:
         failed=[one["campaign"] for one in found if not one["passed"]],
         short=[one["campaign"] for one in found if not one["full"]],
         missing=[one.name for one in campaigns() if one.name not in ran],
+        mutated=list(mutants.TESTS),
         survivors=[line for one in found for line in one["counts"].get("survivors", [])],
         origins=[f"{one['campaign']}: {origin(one['provenance'])}" for one in found],
     )
@@ -48,8 +50,18 @@ def page() -> str:
 
 def _row(one: dict[str, Any]) -> list[str]:
     counts = {name: value for name, value in one["counts"].items() if name != "groups"}  # those of each kind of input
-    found, length = "nothing" if one["passed"] else "**yes**", "yes" if one["full"] else "no"
-    return [one["campaign"], one["tries"], counted(counts), found, length]
+    tries = one["tries"] or next((known.tries for known in campaigns() if known.name == one["campaign"]), "")
+    return [one["campaign"], tries, counted(counts), _found(one), "yes" if one["full"] else "no"]
+
+
+def _found(one: dict[str, Any]) -> str:
+    """Return what a campaign found; mutants that survived are no failure of it, but they are something."""
+    if one.get("stopped"):
+        return "**did not end in time**"
+    if not one["passed"]:
+        return "**yes**"
+    survived = len(one["counts"].get("survivors", []))
+    return f"{count(survived)} survived" if survived else "nothing"
 
 
 def counted(counts: dict[str, Any]) -> str:

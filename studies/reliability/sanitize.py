@@ -19,7 +19,7 @@ from typing import Any
 
 from studies.provenance import ROOT, provenance
 from studies.reliability import page
-from studies.reliability.campaigns import keep
+from studies.reliability.campaigns import LIMITS, SANITIZERS, keep
 
 __all__ = ["BUILDS", "main", "tests_in"]
 
@@ -32,7 +32,7 @@ KERNEL = (
 BUILDS: dict[str, dict[str, Any]] = {
     "address": {
         "flags": "address,undefined",
-        "tries": "reads and writes outside of arrays, undefined behaviour",
+        "tries": SANITIZERS["address"],
         "libraries": ("libasan.so", "libstdc++.so.6"),
         "options": {
             "ASAN_OPTIONS": "detect_leaks=0",
@@ -43,7 +43,7 @@ BUILDS: dict[str, dict[str, Any]] = {
     },
     "thread": {
         "flags": "thread",
-        "tries": "data races between the threads of the kernel",
+        "tries": SANITIZERS["thread"],
         "libraries": ("libtsan.so", "libstdc++.so.6"),
         # Not at the first report: all of them are wanted. The run then ends with the exit code 66.
         "options": {
@@ -77,6 +77,15 @@ def build(name: str) -> Path:
     return python
 
 
+def _bounded(words: Sequence[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command, and exit if it does not end in time."""
+    limit = LIMITS["sanitize"]
+    try:
+        return subprocess.run(words, cwd=ROOT, env=variables, stderr=subprocess.PIPE, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"stopped at its limit of {limit:g} s: {' '.join(words)}")
+
+
 def run(name: str, python: Path, tests: Sequence[str]) -> dict[str, Any]:
     """Run tests under a sanitizer, and return the result."""
     about = BUILDS[name]
@@ -97,12 +106,9 @@ def run(name: str, python: Path, tests: Sequence[str]) -> dict[str, Any]:
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--capture=sys", "-m", f"not ({MARKED})"]
     words += [f"--junitxml={report}", *tests]
     begin = time.monotonic()
-    done = subprocess.run(
+    done = _bounded(
         [*fixed, "env", f"LD_PRELOAD={' '.join(found)}", str(python), *words],
-        cwd=ROOT,
-        env=os.environ | about["options"] | {"INFERL_REQUIRE_NATIVE": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
+        os.environ | about["options"] | {"INFERL_REQUIRE_NATIVE": "1"},
     )
     print(done.stderr[-20_000:], file=sys.stderr)
     reports = done.stderr.count("WARNING: ThreadSanitizer") + done.stderr.count("ERROR: AddressSanitizer")

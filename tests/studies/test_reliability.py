@@ -25,6 +25,11 @@ def test_every_script_is_a_campaign() -> None:
     assert all(one.tries for one in campaigns.campaigns())
 
 
+def test_every_sanitizer_is_a_campaign() -> None:
+    """So that one which never ran is listed as missing."""
+    assert {one.name for one in campaigns.campaigns()} >= {f"sanitize_{name}" for name in sanitize.BUILDS}
+
+
 def script(tmp_path: Path, code: str) -> campaigns.Campaign:
     (tmp_path / "try.py").write_text(code)
     return campaigns.Campaign("try", "fuzz", "nothing", (str(tmp_path / "try.py"),))
@@ -40,6 +45,32 @@ def test_a_campaign_is_judged_by_its_exit_code_and_its_counts(tmp_path: Path) ->
     ended_early = campaigns.run(script(tmp_path, "print('nothing was counted')"), [], seed=0)
     assert not ended_early["passed"]
     assert ended_early["full"]
+
+
+def test_a_campaign_that_does_not_end_is_stopped_with_what_it_started(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        "one = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"pathlib.Path({str(tmp_path / 'number')!r}).write_text(str(one.pid))\n"
+        "print('{\"inputs\": 7}', flush=True); time.sleep(600)"
+    )
+    stopped = campaigns.run(script(tmp_path, code), [], seed=0, limit=5.0)
+    assert stopped["stopped"]
+    assert not stopped["passed"]
+    assert stopped["seconds"] < 60
+    assert page._row(stopped)[3] == "**did not end in time**"
+    child = Path("/proc") / (tmp_path / "number").read_text() / "cmdline"
+    assert not child.exists() or not child.read_bytes()  # ended, whether or not somebody has asked for its exit code
+    assert set(campaigns.LIMITS) == set(campaigns.GROUPS)
+
+
+def test_mutants_that_survived_are_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "RESULTS", tmp_path)
+    counts = 'print(\'{"mutants": 9, "survived": 2, "survivors": ["a.py:1: 2 -> 3", "a.py:2: x -> y"]}\')'
+    campaigns.keep(campaigns.run(script(tmp_path, counts), [], seed=0))
+    assert "| try | nothing | 9 mutants, 2 survived | 2 survived | yes |" in page.page()
+    assert "did not notice 2 of the changes" in page.page()
+    assert "- `a.py:1: 2 -> 3`" in page.page()
 
 
 def test_a_finding_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
