@@ -127,7 +127,7 @@ class Evaluator:
 
     @property
     def window(self) -> Window | None:
-        """The window that is read; None: all data."""
+        """The window that is read, or None where all data are."""
         return self._window
 
     @property

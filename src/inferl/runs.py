@@ -281,7 +281,7 @@ class Run:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Names of the target policies: their columns, or as they were given; empty for a single policy."""
+        """Names of the target policies (their columns, or as they were given), empty for a single policy."""
         algorithm = self.evaluator.algorithm
         if not isinstance(algorithm, Stack):
             return ()
@@ -292,7 +292,7 @@ class Run:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each number of an interval belongs to: a policy, a target, or both; empty for a single number."""
+        """What each number of an interval belongs to (a policy, a target, or both), empty for a single number."""
         return self._named(self.policies)
 
     def differences(self, kind: str | None = None) -> Interval | None:

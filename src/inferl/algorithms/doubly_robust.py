@@ -110,12 +110,12 @@ class DoublyRobust(Algorithm):
 
     @property
     def checks_rows(self) -> bool:
-        """As TD: the first row decides whether the start has the right kind."""
+        """As in TD, the first row decides whether the start has the right kind."""
         return self.base.checks_rows
 
     @property
     def recursive(self) -> bool:
-        """False: the gap is a ratio of sums, and no step size would suit both it and theta."""
+        """False, because the gap is a ratio of sums, and no step size would suit both it and theta."""
         return False
 
     @property
@@ -139,7 +139,7 @@ class DoublyRobust(Algorithm):
 
     @property
     def n_values(self) -> int:
-        """Length of a vector that has a value: that of the features."""
+        """Length of a vector that has a value, which is that of the features."""
         return self.base.dimension
 
     def of_features(self, vectors: Floats) -> Floats:

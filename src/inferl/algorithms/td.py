@@ -76,7 +76,7 @@ class EmphaticTD(Algorithm):
 
     @property
     def sparse(self) -> bool:
-        """False: traces involve many states."""
+        """False, because traces involve many states."""
         return False
 
     def increments(self, steps: Steps, carry: Carry) -> tuple[Increments, Clock, Carry]:

@@ -87,7 +87,7 @@ class Comparison:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The policies that may be the best: none of the others is known to be better."""
+        """The policies that may be the best, of which none is known to be worse than another policy."""
         return unbeaten(self.policies, self._least())
 
     @property

@@ -126,7 +126,7 @@ class Result:
 
     @property
     def exact(self) -> bool:
-        """Whether all episodes were the same, step for step: nothing seems to be random, or it is too rare."""
+        """Whether all episodes were the same, step for step, so that nothing seems to be random or it is too rare."""
         return any(check.name == "randomness" and not check.failed for check in self.checks)
 
     def save(self, path: Any) -> None:

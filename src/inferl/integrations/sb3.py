@@ -132,7 +132,7 @@ verbose, warn
 
     @property
     def kind(self) -> str:
-        """Kind of the intervals: anytime, if they decide how many episodes are played."""
+        """Kind of the intervals, which is anytime if they decide how many episodes are played."""
         return "normal" if self.until_width is None else "anytime"
 
     def _on_step(self) -> bool:

@@ -80,7 +80,7 @@ class Reading(Protocol):
 
     @property
     def units(self) -> int:
-        """Number of the method's units that it rests on: increments, or episodes."""
+        """Number of the method's units that it rests on, which are increments or episodes."""
         ...
 
     @property
@@ -149,7 +149,7 @@ class Method:
 
     @property
     def unit(self) -> str:
-        """What its information grows with: ``"steps"``, or ``"episodes"`` where these are independent blocks."""
+        """What its information grows with, ``"steps"`` or, where these are independent blocks, ``"episodes"``."""
         return "steps"
 
     # Folding.

@@ -92,7 +92,7 @@ class Shown:
 
     @property
     def names(self) -> list[str]:
-        """Names of the curves: of the run, of its policies, or of both."""
+        """Names of the curves, those of the run, of its policies, or of both."""
         if len(self.answers) == 1:
             return [self.name]
         return [f"{self.name}: {answer.name}" if self.several else answer.name for answer in self.answers]

@@ -167,7 +167,7 @@ class Rollout:
 
     @property
     def tabular(self) -> bool | None:
-        """Whether features are states of a table (or vectors); None: not known before the first chunk."""
+        """Whether features are states of a table (or vectors), or None before the first chunk, when it is not known."""
         return getattr(self.features, "tabular", None)
 
     @property
@@ -263,7 +263,7 @@ class Rollout:
 
     @property
     def name(self) -> str:
-        """Name of the environment: its id, or its class."""
+        """Name of the environment, which is its id or its class."""
         spec = self.env.spec
         return type(self.env.unwrapped).__name__ if spec is None else spec.id
 

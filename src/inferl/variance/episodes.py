@@ -106,7 +106,7 @@ class EpisodeSummary(InPlace):
 
     @property
     def share_beyond(self) -> float:
-        """Share of an episode's weight that lies beyond the data: after truncation, and in open episodes.
+        """Share of an episode's weight that lies beyond the data, after truncation and in open episodes.
 
         This and the next two properties return the worst of several policies.
         """
@@ -114,14 +114,14 @@ class EpisodeSummary(InPlace):
 
     @property
     def share_of_visits(self) -> float:
-        """An approximation of `share_beyond` if every visit is a start: truncation costs 1 / (1 - discount) steps."""
+        """An approximation of `share_beyond` if every visit is a start (truncation costs 1 / (1 - discount) steps)."""
         ends = self.cut + int(np.count_nonzero(self.open[0, :, OPEN] > 0))
         lost = self.steps * (1 - max(self.discounts[1], 0.0))
         return min(ends / lost, 1.0) if lost > 0 else 1.0
 
     @property
     def effective(self) -> float:
-        """Effective number of episodes, from their mean weights: (sum w)^2 / sum w^2."""
+        """Effective number of episodes, (sum w)^2 / sum w^2 of their mean weights."""
         total, squares = self.weights.T
         return float(np.min(np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)))
 

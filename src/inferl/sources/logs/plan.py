@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows of all files, or an estimate; None: not known."""
+        """Number of rows of all files, or an estimate, or None if it is not known."""
         known = [file.rows for file in self.files if file.rows is not None]
         return sum(known) if len(known) == len(self.files) else None
 

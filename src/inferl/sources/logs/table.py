@@ -379,7 +379,7 @@ class Table:
 
     @property
     def rereadable(self) -> bool:
-        """Whether the log can be read more than once: a pipe, an iterator or a stream of batches cannot."""
+        """Whether the log can be read more than once, which a pipe, an iterator or a stream of batches cannot."""
         return rereadable(self.source)
 
     @property
@@ -414,7 +414,7 @@ class Table:
 
     @property
     def dropped(self) -> int:
-        """Number of rows without a next state: the last row of each episode that did not terminate."""
+        """Number of rows without a next state, the last of each episode that did not terminate."""
         return self._progress.pairing.dropped.rows
 
     @property

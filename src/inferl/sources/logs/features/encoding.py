@@ -95,7 +95,7 @@ class Encoder(Protocol):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What a target has to say: values of columns, and ages."""
+        """What a target has to say (values of columns, and ages)."""
         ...
 
     @property
@@ -286,7 +286,7 @@ class FormulaEncoder:
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What a target has to say: values of columns, and ages."""
+        """What a target has to say (values of columns, and ages)."""
         factors = self.formula.factors
         return tuple(dict.fromkeys(str(f) if f.function == "age" else f.variable for f in factors))
 

@@ -34,7 +34,7 @@ class File:
 
     @property
     def begin(self) -> int:
-        """Rows before the first one: a file is read from its beginning."""
+        """Rows before the first one (none, as a file is read from its beginning)."""
         return 0
 
     @property

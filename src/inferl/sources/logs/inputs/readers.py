@@ -33,7 +33,7 @@ class Part(Protocol):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """Rows of each row group; empty: the format has none."""
+        """Rows of each row group, empty if the format has none."""
         ...
 
     def pieces(self, columns: list[str], batch: int, first: int = 0) -> Iterator[Piece]:

@@ -27,7 +27,7 @@ class TargetPolicy(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the log that it looks at; none: it looks at the features."""
+        """The columns of the log that it looks at, none if it looks at the features."""
         ...
 
     @property
