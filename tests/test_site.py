@@ -1,0 +1,70 @@
+"""The web site: it builds without warnings, has every page and name, and fits the screens that people have."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from chromium import BROWSER, Page, browsing
+from test_documentation import DOCS, PAGES, public
+
+pytestmark = [
+    pytest.mark.docs,
+    pytest.mark.skipif(not PAGES, reason="the documentation is not part of an installed package"),
+]
+WIDTHS = (390, 1024, 1366, 1440)  # a phone, a tablet, two laptops
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, built anew; warnings are errors."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-d", str(folder / "cache")]
+    done = subprocess.run([*command, "-b", "html", str(DOCS), str(folder / "html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if BROWSER is None:
+        pytest.skip("there is no Chromium (on Debian: apt-get install chromium)")
+    with browsing(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def test_every_page_and_name_is_there(site: Path) -> None:
+    written = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")}
+    assert {page.relative_to(DOCS).with_suffix("") for page in PAGES} <= written
+    reference = (site / "api.html").read_text()
+    assert all(f'id="inferl.{name}"' in reference for name, thing in public() if not isinstance(thing, ModuleType))
+
+
+def test_no_property_of_the_reference_has_a_type_that_is_a_sentence(site: Path) -> None:
+    """Types are in the text. What napoleon calls one is what a first line says before a colon."""
+    pages = [path.name for path in site.rglob("*.html") if re.search(r"Type:</span>|Type<span", path.read_text())]
+    assert pages == []
+
+
+def test_no_page_fetches_something_from_elsewhere(site: Path) -> None:
+    outside = re.compile(r"""<(?:script|img|link)[^>]*(?:src|href)=["']https?://""")
+    for path in site.rglob("*.html"):
+        assert not outside.search(path.read_text()), path.name
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_scrolls_sideways(site: Path, page: Page, width: int) -> None:
+    page.look(width, 900)
+    wide = {}
+    for path in sorted(site.rglob("*.html")):
+        page.open(path.as_uri())
+        needed = page.run("document.documentElement.scrollWidth")
+        if needed > width:
+            wide[str(path.relative_to(site))] = needed
+    assert wide == {}
