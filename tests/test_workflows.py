@@ -104,6 +104,15 @@ def test_the_matrix_leaves_out_what_make_test_leaves_out() -> None:
     assert {one.partition(":")[0] for one in options["markers"]} == set(marked[1].split(" or "))
 
 
+def test_the_matrix_installs_known_versions_and_asks_for_the_kernel() -> None:
+    """Warnings are errors in the tests; and a wheel without the kernel would pass them."""
+    workflow = ROOT / ".github" / "workflows" / "tests.yml"
+    (install,) = [line for line in commands(workflow) if "pip install" in line]
+    assert "-c constraints.txt" in install
+    job = yaml.safe_load(workflow.read_text())["jobs"]["matrix"]
+    assert job["env"]["INFERL_REQUIRE_NATIVE"] == "${{ matrix.system == 'windows-2022' && '0' || '1' }}"
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_files_and_extras_that_are_named_exist(workflow: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
