@@ -41,6 +41,7 @@ napoleon_use_rtype = False
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/favicon.svg"  # an interval
 html_title = f"inferl {release}"
 html_copy_source = False
 html_show_copyright = False

@@ -149,6 +149,16 @@ def test_every_check_has_a_section_and_a_question() -> None:
     assert set(QUESTIONS) == set(found)
 
 
+# The gallery.
+
+
+def test_every_picture_of_the_gallery_leads_to_a_page_that_has_it() -> None:
+    found = re.findall(r"\{figure\} (\S+)\n:alt: .*\n:target: (\S+)\.html", (DOCS / "gallery.md").read_text())
+    assert len(found) > 10
+    for picture, target in found:
+        assert Path(picture).name in (DOCS / f"{target}.md").read_text(), f"{picture} is not on {target}"
+
+
 def test_the_extra_all_leaves_the_build_of_torch_to_the_user() -> None:
     """By default pip takes a build of 6 GB for CUDA, and an extra cannot choose another."""
     extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]

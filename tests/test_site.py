@@ -57,6 +57,11 @@ def test_no_page_fetches_something_from_elsewhere(site: Path) -> None:
         assert not outside.search(path.read_text()), path.name
 
 
+def test_every_page_has_the_icon(site: Path) -> None:
+    assert 'href="_static/favicon.svg"' in (site / "index.html").read_text()
+    assert (site / "_static" / "favicon.svg").exists()
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_scrolls_sideways(site: Path, page: Page, width: int) -> None:
