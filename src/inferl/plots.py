@@ -35,7 +35,7 @@ PALETTE = {
     "yellow": "#F0E442",
     "black": "#000000",
 }
-"""Colours of Okabe and Ito, by name: distinguishable for colour-blind readers, and in print."""
+"""Colours of Okabe and Ito, by name, distinguishable for colour-blind readers, and in print."""
 
 SCREEN = 140  # pixels of a notebook for an inch of paper
 
