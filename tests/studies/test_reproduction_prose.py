@@ -28,6 +28,7 @@ PHRASES = {
         "interval is 2 Φ(1.96 / 3) - 1 = 48.6 %",
         "(α₀ t^-.65, with a cap)",
         "exact binomial 95 % intervals in brackets (99.9 % in the tables",
+        "bars are these 95 % intervals, and the dashed line is 95 %. Every method has one colour",
     ),
     "frozenlake": (
         "FrozenLake 8x8",
@@ -44,6 +45,7 @@ PHRASES = {
         "chance alone exceeds in 5 % of the cases",
         "95 % of the slopes of resampled repeats (lines), and of batches of 200 repeats (ticks)",
         "has slopes of -1 or less, so the method",
+        "(the paper rescales all to begin at 1)",
         "the brackets contain 95 % of the slopes when",
         "an error below half a repeat counts as half a repeat",
         "With 200 repeats an error below @ is noise; if every coverage were exactly 95 %, so that there were no rate "
@@ -86,7 +88,7 @@ PHRASES = {
         "SAVE reaches 95 % with fewer observations",
         "for the two bootstraps",
         "in the limit they are 1.155, the price",
-        "the three gradient methods as printed",
+        "the three gradient methods, (a) GTD2",
         "with α₀ = 1, an auxiliary step of 1 and features of norm 1:",
         "after each of 100 checkpoints",
     ),
@@ -115,7 +117,7 @@ PHRASES = {
     "limits": (
         "Propositions 4.1 to 4.3, Lemma 4.1 and Theorem 4.2",
         "Two problems for TD(0)",
-        "for several learning rates",
+        "(a) to (d) for four learning rates",
         "of (4.5), (4.6) and (4.7) leave",
         "*Propositions 4.1 and 4.3*",
         "every γ below η - 1/2",

@@ -421,9 +421,7 @@ class LeastSquares(Method):
             drift = self._drift(past, past.current, pilot)
             before = past.history.shifted(drift).chosen(there, here, capacity)
             earlier = past.past and past.past.shifted(drift).chosen(there, here, capacity)
-            sound = np.isfinite(before.sums).all() and (earlier is None or np.isfinite(earlier.outer).all())
-            if sound:  # otherwise it overflowed, and nothing can be compared with it
-                history = replace(History.joined([before, history]), before=int(before.length.sum()), earlier=earlier)
+            history = history.after(before, earlier)
         return replace(state, history=history)
 
     def verify_state(self, algorithm: Algorithm, state: Any) -> None:

@@ -81,6 +81,12 @@ class History:
         new._push(np.array(sums)[there], np.array(length, np.int64)[there])
         return new
 
+    def after(self, before: History, earlier: Moments | None) -> History:
+        """Return this history with what came before it; what overflowed is left out, as nothing compares with it."""
+        if not np.isfinite(before.sums).all() or (earlier is not None and not np.isfinite(earlier.outer).all()):
+            return self
+        return replace(History.joined([before, self]), before=int(before.length.sum()), earlier=earlier)
+
     def add(self, scores: Vectors, slot: Integers) -> None:
         """Add steps, dense (T, p) or sparse with (T, m) entries, one by one: no sum depends on chunk borders."""
         self.streams = max(self.streams, int(slot.max(initial=-1)) + 1)
