@@ -2,7 +2,7 @@
 
     python -m studies.validity.drift [--parts alarms power] [--processes 2] [--seed 85000]
 
-Six parts, each a list in validity/results/drift.json:
+Seven parts, each a list in validity/results/drift.json:
 
 - limit: Gaussian blocks of known variance, from which the limit of the check was found; its false alarms;
 - coverage: windowed intervals, read at the end of streams that do not change, and once a window has passed a change;
@@ -10,7 +10,8 @@ Six parts, each a list in validity/results/drift.json:
   block and, with a window, after every pane;
 - power: shifts of 6 and 3 standard errors of a window of 24 panes, after 10 and 20 windows without a change; the check
   fails if it finds a shift while this is within the window, and passes and says so once the window has passed it;
-- evaluators: the same two with evaluators, which must agree with the sums that alarms and power are counted from;
+- ideal: the same shifts of Gaussian panes whose variance is known: what no estimate of the variance can do better;
+- evaluators: alarms and power with evaluators, which must agree with the sums that these are counted from;
 - features: streams with 64 features, and evaluators that are looked at 20 times.
 
 About an hour of one core.
@@ -41,7 +42,7 @@ LONG = 2**20  # steps of a stream
 PANES = 24
 PANE = 2000  # steps, or those of 100 episodes
 EPISODE = 20  # steps of an episode, where that matters
-LIMITED, COVERED, ALARMED, TRIED, EVALUATED, WIDE = 4000, 1000, 500, 300, 40, 40  # repeats of each part
+LIMITED, COVERED, ALARMED, TRIED, IDEAL, EVALUATED, WIDE = 4000, 1000, 500, 300, 2000, 40, 40  # repeats of each part
 CHANGED = 200  # of those of coverage in which something changes
 SHIFTS = {6.0: 1, 3.0: 4}  # in standard errors of a window: the windows in which it is to be found
 LOOKS = 20  # at an evaluator, which takes longer
@@ -238,6 +239,28 @@ def power(job: Any) -> Result:
     return columns
 
 
+def ideal(job: Any) -> Result:
+    """Whether the shifts are found where the variance is known."""
+    _, _, first, last, seed = job
+    columns: Result = {}
+    for before in BEFORE:
+        for size, windows in SHIFTS.items():
+            at, stop = before * PANES, (before + windows) * PANES
+            x = np.random.default_rng([seed, 8, first]).standard_normal((stop, last - first))
+            x[at:] += size / np.sqrt(PANES)
+            total, found = (
+                np.concatenate([np.zeros((1, last - first)), np.cumsum(x, axis=0)]),
+                np.zeros(last - first, bool),
+            )
+            for n in range(at + 1, stop + 1):
+                k = np.arange(FEWEST, n - FEWEST + 1)
+                distance = np.abs(total[k] - (k / n)[:, None] * total[n]) / np.sqrt(k * (n - k) / n)[:, None]
+                least = LIMIT + np.log(n / (n - k)) + abs(np.log(n / BLOCKS))
+                found |= (-log_ndtr(-distance) - np.log(2) > least[:, None]).any(axis=0)
+            columns[f"{size}|{before}"] = found.tolist()
+    return columns
+
+
 def fed_mean(rewards: Floats, evaluator: inferl.Evaluator) -> None:
     evaluator.update(inferl.Increments.dense(np.ones((len(rewards), 1, 1)), rewards[:, None]))
 
@@ -347,6 +370,7 @@ PARTS: dict[str, tuple[Callable[[Any], Result], tuple[str, ...], int, int]] = {
     "coverage": (coverage, COVERAGE, COVERED, 50),
     "alarms": (alarms, tuple(STREAMS), ALARMED, 10),
     "power": (power, tuple(STREAMS), TRIED, 25),
+    "ideal": (ideal, ("Gaussian blocks",), IDEAL, 250),
     "evaluators": (evaluators, ("AR(.9), the mean",), EVALUATED, 5),
     "features": (features, ("queue, TD, 64 features",), WIDE, 4),
 }
@@ -397,6 +421,9 @@ def cells(part: str, name: str, columns: dict[str, list[Any]]) -> Iterator[dict[
                     "shift_within_two_errors": float(np.mean(np.abs(shift - float(size)) <= 2 * error)),
                 }
             )
+        elif part == "ideal":
+            size, before = key.split("|")
+            yield {"stream": name, "shift": float(size), "windows_before": int(before)} | share(rows)
         else:
             found_at = [row for row in rows if row is not None and row is not False]
             yield (

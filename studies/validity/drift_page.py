@@ -64,6 +64,10 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         "alarms_table": alarms,
         "pooled": {data: pooled(content["alarms"], data) for data in DATA},
         "power_table": power,
+        "ideal": ", ".join(
+            f"{share_of(c)} (shift {c['shift']:g}, {c['windows_before']} windows before)" for c in content["ideal"]
+        ),
+        "ideal_runs": count(content["ideal"][0]["runs"]),
         "own": {what: share_of(cell) for what, cell in own.items()},
         "own_runs": count(next(iter(own.values()))["runs"]),
         "wide": content["features"][0],
