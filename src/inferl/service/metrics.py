@@ -70,7 +70,7 @@ def metrics(hub: Any, streams: int) -> str:
                 lower.add(_or(target, f"{prefix}lower", -math.inf), **of_kind)
                 upper.add(_or(target, f"{prefix}upper", math.inf), **of_kind)
             for number in now["thresholds"]:
-                threshold.add(number, **labels, number=f"{number!r}")
+                threshold.add(number, **labels, number=_shortest(number))
     for i, sender in enumerate(hub.webhooks.senders):
         labels = {"hook": f"{i}", "host": sender.hook.name}
         sent.add(sender.delivered, result="delivered", **labels)
@@ -85,6 +85,16 @@ def metrics(hub: Any, streams: int) -> str:
             *(rows, bad, size, sync, lag, late, stopped, unwritten, sent, unsent, started, pages, build),
         ]
     )
+
+
+def _shortest(number: float) -> str:
+    """Write a number in few digits, and so that no other number is written in the same way.
+
+    >>> _shortest(4.0), _shortest(0.5000001)
+    ('4', '0.5000001')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def _or(target: Mapping[str, Any], column: str, missing: float) -> float:
