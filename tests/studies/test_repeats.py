@@ -47,7 +47,7 @@ def test_settings_of_a_file_are_compared(tmp_path: Path) -> None:
 
 def test_every_committed_result_says_what_made_it() -> None:
     results = [*(ROOT / "studies").glob("*/results/*.json"), *(ROOT / "docs" / "results").glob("*.json")]
-    made = []
+    made = list[Any]()
     for path in results:
         content = json.loads(path.read_text())
         one = content.get("provenance") or content.get("machine") or content
