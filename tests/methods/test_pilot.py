@@ -247,14 +247,16 @@ def three_features() -> inferl.Transitions:
     return inferl.Transitions(phi[:-1], rng.normal(size=200), phi[1:], 0.9)
 
 
-@pytest.mark.parametrize("chunk", [7, 64, 1000, 5000])
-def test_what_diverges_in_a_pilot_stops_at_one_place(chunk: int) -> None:
+@pytest.mark.parametrize("chunk", [7, 64, 100, 1000, 5000])
+@pytest.mark.parametrize("lengths", [[1.0], [1.0, 1e6]])  # the message says more about those that differ
+def test_what_diverges_in_a_pilot_stops_at_one_place(lengths: list[float], chunk: int) -> None:
     """The features of the next step are much longer, so the recursion explodes within its first rows."""
-    one = np.ones((5000, 1))
+    d = len(lengths)
+    one = np.ones((5000, d)) * lengths
     data = inferl.Transitions(one, 1e290 * np.random.default_rng(0).normal(size=5000), 20 * one, 0.99)
-    method = replace(PILOTED["automatic"], initial=np.zeros(1))
+    method = replace(PILOTED["automatic"], initial=np.zeros(d))
     with SHORT:
-        evaluator = Evaluator(TD(1), method)
+        evaluator = Evaluator(TD(d), method)
         with pytest.raises(inferl.errors.DivergenceError):
             evaluator.update(data[start : start + chunk] for start in range(0, 5000, chunk))
         assert evaluator.n == state_of(evaluator).seen == 192  # of a pilot of 256 rows, all but its last tile

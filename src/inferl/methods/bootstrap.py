@@ -444,7 +444,9 @@ class OnlineBootstrap(Method):
             units = unequal_features(_sizes(state, increments), algorithm.n_features)
             if not units:
                 raise
-            raise DivergenceError(f"{error}; {units}", error.step, error.replica) from None
+            explained = DivergenceError(f"{error}; {units}", error.step, error.replica)
+            explained.first_unsound = error.first_unsound
+            raise explained from None
 
     def commit(self, state: BootstrapState, work: Any) -> None:
         """Fold into the companion, in place."""
