@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from inferl.data.constants import MOST, ROWS, ConstantFit
+from inferl.errors import CheckpointCorruptError
 
 X = np.random.default_rng(0).normal(size=(400, 3))
 
@@ -18,6 +19,13 @@ def test_the_chunks_do_not_matter(cuts: list[int]) -> None:
         fit.verify()
     assert fit.residual == ConstantFit().updated(X).residual == ConstantFit().updated(X[:ROWS]).residual
     assert len(fit.rows) == 0
+
+
+def test_rows_of_a_file_are_finite() -> None:
+    rows = X[:10].copy()
+    rows[3, 1] = np.nan
+    with pytest.raises(CheckpointCorruptError, match="ConstantFit.rows is nan"):
+        ConstantFit(rows).verify()
 
 
 def test_constants_in_any_units() -> None:

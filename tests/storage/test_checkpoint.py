@@ -601,6 +601,19 @@ def test_states_that_no_evaluator_leaves(path: Path, names: tuple[str, ...], val
         Evaluator.load(path)
 
 
+def test_arrays_by_columns_are_refused(path: Path) -> None:
+    """Compiled code reads arrays row by row."""
+    saved(path)
+
+    def change(content: Any, arrays: dict[str, Any]) -> None:
+        name = at(content, *STATE, "sums", "matrix")["array"]
+        arrays[name] = np.asfortranarray(arrays[name])
+
+    forge(path, change)
+    with pytest.raises(CheckpointCorruptError, match="matrix is not stored row by row"):
+        Evaluator.load(path)
+
+
 def test_threads_are_given_anew(path: Path) -> None:
     """They belong to the machine, not to the run."""
     evaluator = saved(path)

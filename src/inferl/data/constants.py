@@ -12,7 +12,7 @@ import numpy as np
 
 from inferl.data.arrays import Floats, Integers
 from inferl.data.device import on_host
-from inferl.data.invariants import bounds, demand, shapes
+from inferl.data.invariants import FINITE, bounds, demand, shapes
 
 __all__ = ["ConstantFit"]
 
@@ -39,7 +39,7 @@ class ConstantFit:
     def verify(self) -> None:
         """Raise for rows that would not have been kept."""
         sizes = shapes(self, {"rows": "k d"})
-        bounds(self, {"residual": (0, 1)})
+        bounds(self, {"rows": FINITE, "residual": (0, 1)})
         demand(sizes["k"] < ROWS and sizes["d"] <= MOST, f"ConstantFit has {sizes['k']} rows of {sizes['d']} features")
 
     def updated(self, features: Floats | Integers) -> ConstantFit:

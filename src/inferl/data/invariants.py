@@ -23,7 +23,8 @@ FINITE = (-float_info.max, float_info.max)
 def shapes(of: Any, expected: Mapping[str, str], **sizes: int) -> dict[str, int]:
     """Raise for arrays of other shapes; a letter is the same size wherever it occurs. Return the sizes.
 
-    None is skipped, also on the path to ``"previous.total"``.
+    None is skipped, also on the path to ``"previous.total"``. Arrays that are not stored row by row are refused too:
+    compiled code does not take them.
 
     >>> from types import SimpleNamespace
     >>> of = SimpleNamespace(matrix=np.eye(2), inner=SimpleNamespace(rows=np.zeros((5, 2))))
@@ -44,6 +45,8 @@ def shapes(of: Any, expected: Mapping[str, str], **sizes: int) -> dict[str, int]
         given = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(wanted) if letter in sizes)
         message = f"has shape {shape}, and not ({', '.join(wanted)})" + (f" with {given}" if given else "")
         demand(fits, f"{type(of).__name__}.{name} {message}")
+        by_rows = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        demand(by_rows, f"{type(of).__name__}.{name} is not stored row by row")
     return sizes
 
 
