@@ -36,6 +36,11 @@ PATIENCE = 120.0  # seconds that the tests of one mutant may take
 # The modules, by their paths, and what tests them.
 TESTS: dict[str, tuple[str, ...]] = {
     "src/inferl/interval.py": ("tests/test_interval.py", "tests/test_comparison.py", "tests/methods/test_contract.py"),
+    "src/inferl/evaluator.py": ("tests/test_evaluator.py", "tests/test_merging.py"),
+    "src/inferl/algorithms/td.py": ("tests/algorithms/test_algorithms.py",),
+    "src/inferl/engine/multipliers.py": ("tests/engine/test_multipliers.py", "tests/engine/test_philox.py"),
+    "src/inferl/methods/bootstrap.py": ("tests/methods/test_bootstrap.py", "tests/methods/test_contract.py"),
+    "src/inferl/methods/least_squares.py": ("tests/methods/test_least_squares.py", "tests/methods/test_contract.py"),
     "src/inferl/methods/linear_system.py": ("tests/methods/test_least_squares.py", "tests/test_merging.py"),
     **{
         f"src/inferl/variance/{name}.py": (*tests, "tests/methods/test_least_squares.py")
@@ -68,10 +73,17 @@ class Mutant:
     line: int
     before: str
     after: str
-    tree: ast.Module
+    place: int  # of the node among those of the module
+    number: int  # among the changes of that node
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.before} -> {self.after}"
+
+    def tree(self) -> ast.Module:
+        """Return the module with this change. It is made when it is asked for: trees of all mutants fill a memory."""
+        tree = ast.parse((ROOT / self.path).read_text())
+        _change(list(ast.walk(tree))[self.place], self.number)
+        return tree
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
@@ -80,25 +92,21 @@ def mutants_of(path: str, text: str) -> list[Mutant]:
     >>> [str(one) for one in mutants_of("m.py", "def f(x):\n    return x < 2")]
     ['m.py:2: x < 2 -> x <= 2', 'm.py:2: 2 -> 3']
     """
-    tree = ast.parse(text)
-    places = [place for place, node in enumerate(ast.walk(tree)) for _ in _changes(node)]
-    quiet = {id(inner) for node in ast.walk(tree) for inner in _said(node)}
-    nodes = list(ast.walk(tree))
-    found, seen = [], Counter[int]()
-    for place in places:
-        number = seen[place]
-        seen[place] += 1
-        if id(nodes[place]) in quiet:
-            continue
-        changed = copy.deepcopy(tree)
-        node = list(ast.walk(changed))[place]
-        before = ast.unparse(node)
-        for index, change in enumerate(_changes(node)):
-            if index == number:
-                change()
-                break
-        found.append(Mutant(path, getattr(node, "lineno", 0), before[:80], ast.unparse(node)[:80], changed))
+    nodes = list(ast.walk(ast.parse(text)))
+    quiet = {id(inner) for node in nodes for inner in _said(node)}
+    found = []
+    for place, node in enumerate(nodes):
+        for number in range(0 if id(node) in quiet else len(list(_changes(node)))):
+            changed = copy.deepcopy(node)
+            _change(changed, number)
+            before, after = ast.unparse(node)[:80], ast.unparse(changed)[:80]
+            found.append(Mutant(path, getattr(node, "lineno", 0), before, after, place, number))
     return found
+
+
+def _change(node: ast.AST, number: int) -> None:
+    """Make the change with this number, in place."""
+    list(_changes(node))[number]()
 
 
 def _said(node: ast.AST) -> Iterator[ast.AST]:
@@ -150,7 +158,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.spec_from_file_location(name, ROOT / self.mutant.path, loader=self)
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self.mutant.tree, str(ROOT / self.mutant.path), "exec"), module.__dict__)
+        exec(compile(self.mutant.tree(), str(ROOT / self.mutant.path), "exec"), module.__dict__)
 
 
 def _test(mutant: Mutant | None, tests: Sequence[str], answer: Any) -> None:
