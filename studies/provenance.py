@@ -17,7 +17,7 @@ __all__ = ["command_line", "commit", "machine", "origin", "processor", "provenan
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("inferl", "numpy", "scipy")
 # A study that has rewritten its results does not change the source of the next one.
-SOURCE = ("src", "studies", ":(exclude)studies/*/results")
+SOURCE = ("src", "studies", ":(exclude)studies/*/results/*")
 
 
 def provenance(seed: int | None, command: str | None = None, packages: Sequence[str] = PACKAGES) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,24 @@ def test_every_committed_result_says_what_made_it() -> None:
         assert one["command"].startswith(("python", "inferl"))
         assert len(provenance.short(one["commit"]).split("+")[0]) == 12
         assert "numpy" in provenance.software(one)
+
+
+def test_changes_of_the_source_are_told_and_those_of_results_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    result, source = tmp_path / "studies/paper/results/one.json", tmp_path / "src/one.py"
+    for path in (result, source):
+        path.parent.mkdir(parents=True)
+        path.write_text("1")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    result.write_text("2")
+    (result.parent / "two.json").write_text("2")
+    assert len(provenance.commit()) == 12
+    source.write_text("2")
+    assert provenance.commit().endswith("+changes")
 
 
 def test_outside_a_repository_the_commit_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
