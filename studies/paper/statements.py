@@ -178,7 +178,7 @@ STATEMENTS = (
         "5",
         "B = 200, η = 3/4, θ₀ = 0 in all experiments",
         (COVERAGE, "#As printed and corrected"),
-        "too small steps on FrozenLake",
+        "also as printed",
     ),
     Statement(
         "5",
@@ -269,7 +269,7 @@ STATEMENTS = (
         "6.2",
         "with i.i.d. data the average is efficient",
         (COMPARISON,),
-        "least squares has the limit law of the uniform average; its width is the oracle's",
+        "least squares has the limit law of the uniform average; its width beside the oracle's",
     ),
     Statement("6.3", "nonlinear features: linear TD on the last layer of a network", ("pong",)),
     Statement(
