@@ -303,6 +303,9 @@ STATEMENTS = (
     ),
     Statement("(S1.1), (C1)-(C4)", "Liang's algorithm and conditions", (), "cited; their use is Proposition 4.2"),
     Statement(
+        "S1", "(C1) to (C4) hold", ("limits",), "no number can check them; what follows, Proposition 4.2, is checked"
+    ),
+    Statement(
         "S1",
         "v(θ) = θ'b̄ - θ'Āθ/2 is a Lyapunov function",
         ("enumerations",),

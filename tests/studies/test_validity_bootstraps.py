@@ -47,6 +47,13 @@ def test_variants_of_the_start_are_counted() -> None:
     assert {row.split("|")[-3].strip() for row in rows if not row.startswith("| 0 ")} == {"0 of 30"}
 
 
+def test_a_solved_start_covers_with_a_step_size_that_is_ten_times_too_small_as_method_md_says() -> None:
+    wanted = ("own", "all", 0.1)
+    cells = [c for c in result("starts")["cells"] if (c["start"], c["counted"], c["factor"]) == wanted]
+    assert cells
+    assert all(map(bootstraps_page.nominal, cells))
+
+
 def test_what_is_said_of_replicas_and_of_save_is_that_of_the_results() -> None:
     replicas = result("replicas")
     for cell in replicas["numbers"]:
