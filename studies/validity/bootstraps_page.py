@@ -51,7 +51,7 @@ def facts(starts: dict[str, Any], automatic: dict[str, Any]) -> dict[str, Any]:
     }
     repeats = cells[0]["repeats"]
     return {
-        "default_low": listed([place_of(c) for c in long if c["method"] == DEFAULT and too_low(c)]),
+        "default_low": listed(places_too_low([c for c in long if c["method"] == DEFAULT])),
         "zero_low": share_too_low(c for c in long if not c["method"].endswith("solved")),
         "solved_low": share_too_low(c for c in long if c["method"].endswith("solved")),
         "thumb_low": share_too_low(c for c in long if not c["method"].startswith("automatic")),
@@ -224,8 +224,12 @@ def share_too_low(cells: Iterable[Cell]) -> str:
     return f"{sum(low)} of {len(low)}"
 
 
-def place_of(cell: Cell) -> str:
-    return f"{cell['problem']}, {cell['target']}, {count(cell['length'])} steps ({percent(cell['coverage'])})"
+def places_too_low(cells: list[Cell]) -> list[str]:
+    """The problems and lengths with targets that are too low, and how low these are."""
+    low: dict[tuple[str, int], list[float]] = {}
+    for cell in filter(too_low, cells):
+        low.setdefault((cell["problem"], cell["length"]), []).append(cell["coverage"])
+    return [f"{name} at {count(n)} steps ({len(own)} of its targets, {spread(own)})" for (name, n), own in low.items()]
 
 
 def noise(repeats: int) -> str:

@@ -34,7 +34,9 @@ def test_cells_that_are_too_low_are_counted_and_those_of_the_default_named() -> 
         f"start at 0 are too low in {each} of {2 * each}, the two with a solved start in {each} of {2 * each}" in text
     )
     assert f"rule of thumb 0 of {2 * each} are too low, with the automatic one {2 * each} of {2 * each}" in text
-    assert text.count(" steps (") == each  # each cell of the default, with its coverage
+    places = {(cell["problem"], cell["length"]) for cell in long}
+    assert text.count(" of its targets, ") == len(places)
+    assert "ring 20/4, lazy at 10,000 steps (4 of its targets, " in text
     assert "none of these cells" in said(with_bounds(low=("automatic",)))
 
 
@@ -52,6 +54,23 @@ def test_a_solved_start_covers_with_a_step_size_that_is_ten_times_too_small_as_m
     cells = [c for c in result("starts")["cells"] if (c["start"], c["counted"], c["factor"]) == wanted]
     assert cells
     assert all(map(bootstraps_page.nominal, cells))
+
+
+def test_the_number_of_replicas_matters_as_choosing_md_says() -> None:
+    content = result("replicas")
+    error = {(c["problem"], c["kind"], c["replicas"]): c["monte_carlo_error"] for c in content["numbers"]}
+    for problem in {c["problem"] for c in content["numbers"]}:
+        assert 0.08 < error[problem, "percentile", 200] < 0.12
+        assert 0.04 < error[problem, "normal", 200] < 0.06
+    for cell in content["numbers"]:
+        (most,) = (
+            c
+            for c in content["numbers"]
+            if (c["problem"], c["kind"], c["replicas"]) == (cell["problem"], cell["kind"], 2_000)
+        )
+        assert abs(cell["coverage"] - most["coverage"]) < 0.01
+    for law in content["laws"]:
+        assert bootstraps_page.nominal(law)
 
 
 def test_what_is_said_of_replicas_and_of_save_is_that_of_the_results() -> None:
