@@ -31,7 +31,7 @@ from studies.paper.tables import (
     table_by,
     wide,
 )
-from studies.paper.verdicts import SETTLED, late_slope, said
+from studies.paper.verdicts import SETTLED, late_slope, possible_rates, said
 
 __all__ = ["criteria", "page"]
 
@@ -255,7 +255,7 @@ def _nominal_from(cells: Sequence[Result], method: str) -> str:
     """The length from which on a method's coverage is nominal, as far as its repeats can tell."""
     own = select(cells, method)
     last_miss = max((i for i, cell in enumerate(own) if not meets(cell)), default=-1)
-    return count(own[last_miss + 1]["length"]) if last_miss + 1 < len(own) else "none of these numbers of"
+    return f"from {count(own[last_miss + 1]['length'])} episodes on" if last_miss + 1 < len(own) else "at no length"
 
 
 def _step_sizes(cells: Sequence[Result]) -> dict[str, str]:
@@ -298,6 +298,7 @@ def _rates_facts(rows: Sequence[Result]) -> dict[str, str]:
         "late_errors": span(later, "{:.3f}".format),
         "late_noise": f"{first['standard_error'][-1]:.3f}",
         "late_slopes": f"{min(late):+.2f} to {max(late):+.2f}",
+        "possible_rates": possible_rates(rows),
     }
 
 

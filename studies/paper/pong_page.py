@@ -84,6 +84,7 @@ def facts(content: dict[str, Any]) -> dict[str, str]:
         "checks_table": _checks(content),
         "score": f"{content['network']['greedy_score']['mean']:.1f}",
         "greedy_gap": _gap(content),
+        "ranks": span([row["effective_rank"] for row in content["features"]], "{:.1f}".format),
         "distinct": str(content["monte_carlo"][0]["distinct"]),
         "greedy_away": _away(content, "unit"),
         "greedy_away_raw": _away(content, "raw"),
@@ -133,6 +134,7 @@ def _growth(content: dict[str, Any]) -> dict[str, str]:
     return {
         "games_before": count(before),
         "games_after": count(after),
+        "iid_grows": "yes" if single[after] / single[before] > max(1.0, blocks[after] / blocks[before]) else "",
         "iid_before": f"{single[before]:.3f}",
         "iid_after": f"{single[after]:.3f}",
         "blocks_before": f"{blocks[before]:.3f}",

@@ -100,11 +100,14 @@ def _falls(curves: Result) -> dict[str, str]:
     own = {(name, label): curves["median"][f"{name}, {label}"] for label in FEATURES for name in ("GTD2", "TDC")}
     errors = [one["exact"][-1] / one["exact"][0] for one in own.values()]
     widths = [own["GTD2", label][kind][-1] / own["GTD2", label][kind][0] for label in FEATURES for kind in KINDS]
+    estimated = [[one["estimated"][i] / one["exact"][i] for one in own.values()] for i in (0, -1)]
     apart = [abs(one["percentile"][-1] / one["normal"][-1] - 1) for one in (own["GTD2", label] for label in FEATURES)]
     return {
         "first_mark": count(curves["episodes"][0]),
         "error_said": said(max(errors) < 1),
         "error_falls": span(errors, percent),
+        "estimated_first": span(estimated[0], "{:.2f}".format),
+        "estimated_last": span(estimated[1], "{:.2f}".format),
         "widths_said": said(max(widths) < 1),
         "widths_fall": span(widths, percent),
         "kinds_apart": percent(max(apart)),

@@ -178,7 +178,7 @@ STATEMENTS = (
         "5",
         "B = 200, η = 3/4, θ₀ = 0 in all experiments",
         (COVERAGE, "#As printed and corrected"),
-        "too small steps on FrozenLake",
+        "also as printed",
     ),
     Statement(
         "5",
@@ -269,7 +269,7 @@ STATEMENTS = (
         "6.2",
         "with i.i.d. data the average is efficient",
         (COMPARISON,),
-        "least squares has the limit law of the uniform average; its width is the oracle's",
+        "least squares has the limit law of the uniform average; its width beside the oracle's",
     ),
     Statement("6.3", "nonlinear features: linear TD on the last layer of a network", ("pong",)),
     Statement(
@@ -302,6 +302,9 @@ STATEMENTS = (
         "R_θ depends on the path",
     ),
     Statement("(S1.1), (C1)-(C4)", "Liang's algorithm and conditions", (), "cited; their use is Proposition 4.2"),
+    Statement(
+        "S1", "(C1) to (C4) hold", ("limits",), "no number can check them; what follows, Proposition 4.2, is checked"
+    ),
     Statement(
         "S1",
         "v(θ) = θ'b̄ - θ'Āθ/2 is a Lyapunov function",

@@ -158,6 +158,9 @@ def _two_readings(content: dict[str, Any]) -> dict[str, str]:
         f"{name}_covered": percent(select(cells, f"{name}, value")[-1]["coverage"]) for name in ("greedy", "mixture")
     }
     return facts | {
+        "fixed_point": span(
+            [cell["coverage"] for name in READINGS for cell in select(cells, f"{name}, fixed point")], percent
+        ),
         "epsilon": f"{settings['epsilon']:g}",
         "repeats": str(content["repeats"]["coverage"]),
         "last": count(last),
@@ -206,12 +209,15 @@ def _enumerations(content: dict[str, Any]) -> dict[str, str]:
     ]
     below = stability["TDC below"]
     low, _, high = mixing["rate_minus_eigenvalue"]
+    above = {name: f"{count(one['above'])} of {count(one['cases'])}" for name, one in content["approximation"].items()}
     return {
         "most_states": str(content["settings"]["most_states"]),
         "stability_table": table(["method", "stable", "cases"], rows),
         "tdc_below": f"{below['stable']} of {below['cases']}",
         **{f"emphasis_{name.replace(' ', '_')}": count(n) for name, n in content["emphasis"].items()},
         "approximation_table": table(["method", "largest share", "above 1", "cases"], bounds),
+        "above_on": above["on-policy"],
+        "above_off": above["off-policy"],
         "mixing_cases": str(mixing["cases"]),
         "rate_low": f"{low:+.3f}",
         "rate_high": f"{high:+.3f}",

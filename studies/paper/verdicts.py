@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from inferl.data.arrays import Floats
+from studies.markdown import listed
 from studies.paper.machinery import Result
 from studies.paper.summaries import LEVEL, slope
 
-__all__ = ["SETTLED", "Bounds", "below", "late_slope", "said", "slope_bounds", "variance_ratios", "verdict"]
+__all__ = [
+    "SETTLED",
+    "Bounds",
+    "below",
+    "late_slope",
+    "possible_rates",
+    "said",
+    "slope_bounds",
+    "variance_ratios",
+    "verdict",
+]
 
 SETTLED = 250  # episodes from which the average on FrozenLake has converged
 DRAWS = 4_000  # of coverage errors, for the bounds of a slope
+RATES = {"1/t": -1.0, "1/√t": -0.5, "a constant error": 0.0}  # slopes of the logarithm of the coverage error
 Bounds = tuple[float, float]
 
 
@@ -52,6 +64,15 @@ def late_slope(row: Result) -> float:
     """Slope of the coverage error over the lengths at which the average has converged; nan: there are too few."""
     lengths, errors, _ = _of(row, late=True)
     return float(slope(lengths, LEVEL - errors, row["repeats"])) if len(lengths) > 1 else np.nan
+
+
+def possible_rates(rows: Sequence[Result]) -> str:
+    """Say which rates the slopes after the average has converged do not exclude, for any kind of interval."""
+    bounds = [slope_bounds(row, late=True) for row in rows]
+    left = [name for name, rate in RATES.items() if all(low <= rate <= high for low, high in bounds)]
+    if not left:
+        return f"none of {listed(list(RATES))} is possible"
+    return f"{listed(left)} are possible" if len(left) > 1 else f"only {left[0]} is possible"
 
 
 def slope_bounds(row: Result, late: bool) -> Bounds:

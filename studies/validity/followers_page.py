@@ -13,6 +13,7 @@ from studies.validity.followers import DISCOUNT
 Cell = dict[str, Any]
 
 OF_ITERATES = ("random scaling", "batch means", "online batch means", "subsample bootstrap")
+CHAIN, RING, LAKE = "two-state chain .8", "ring 20/4, lazy", "FrozenLake"  # steps of the first two are dependent
 COLUMNS = (("uniform", "larger"), ("linear", "larger"), ("uniform", "automatic"), ("linear", "automatic"))
 
 
@@ -27,6 +28,7 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
     return {
         "small_table": over_problems([c for c in first if c["length"] == longest(first)]),
         "large_table": over_problems([c for c in some if c["length"] == longest(some)]),
+        **told_small([c for c in first if c["length"] == longest(first)]),
         **told([c for c in some if c["length"] == longest(some)]),
         "memory": count(memory),
         "stretches": round(longest(some) / memory),
@@ -119,27 +121,61 @@ def rounded(step_size: str) -> str:
     return step_size.replace(str(2 / 3), "2/3").replace("5.000000000000001", "5.0")
 
 
+def told_small(cells: list[Cell]) -> dict[str, str]:
+    """What the text says of the small problems, at the longest length."""
+
+    def of(method: str | tuple[str, ...], *problems: str, **wanted: str) -> list[Cell]:
+        own = [c for c in cells if c["method"].startswith(method) and c["problem"] in problems]
+        return [c for c in own if all(c[key] == value for key, value in wanted.items())]
+
+    elsewhere = [name for name in dict.fromkeys(c["problem"] for c in cells) if name not in (CHAIN, RING)]
+    told = {
+        f"{name}_{where}": of(method, *problems, average="linear")
+        for name, method in (("independent", "plug-in, independent"), ("step", "bootstrap by step"))
+        for where, problems in (("there", [CHAIN, RING]), ("elsewhere", elsewhere))
+    }
+    for where, problem in (("chain", CHAIN), ("ring", RING)):
+        told[f"scaling_{where}"] = of("random scaling", problem, average="uniform")
+        for step in ("automatic", "larger"):
+            told[f"windows_{where}_{step}"] = of(OF_ITERATES[1:], problem, step=step)
+    uniform, linear = (of(OF_ITERATES, LAKE, average=average) for average in ("uniform", "linear"))
+    return {name: lowest_and_highest(found) for name, found in told.items()} | {
+        "lake_uniform": lowest_and_highest(uniform),
+        "lake_widths": widths(uniform),
+        "off_uniform": span([abs(c["bias"]) for c in uniform]),
+        "off_linear": span([abs(c["bias"]) for c in linear]),
+    }
+
+
+def lowest_and_highest(found: list[Cell]) -> str:
+    return spread([c["coverage"] for c in found])
+
+
+def widths(found: list[Cell]) -> str:
+    return span([c["median_width"] for c in found if c["median_width"] is not None])
+
+
+def span(numbers: list[float]) -> str:
+    low, high = (f"{edge(numbers):.2f}" for edge in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
 def told(cells: list[Cell]) -> dict[str, str]:
     """What the text says of the large tables, at the longest length."""
 
     def covered(method: str, average: str = "linear") -> list[Cell]:
         return [c for c in cells if c["method"].startswith(method) and c["average"] == average]
 
-    def lowest_and_highest(found: list[Cell]) -> str:
-        return spread([c["coverage"] for c in found])
-
-    def widths(found: list[Cell]) -> str:
-        low, high = (f"{edge(c['median_width'] for c in found):.2f}" for edge in (min, max))
-        return low if low == high else f"{low} to {high}"
-
     windows = [c for c in cells if c["method"].startswith(OF_ITERATES[1:])]
     (zero,) = covered("bootstrap by block, from 0")
+    by_step = covered("bootstrap by step")
     by_block = [c for c in covered("bootstrap by block") if c is not zero]
     return {
         "by_block": lowest_and_highest(by_block),
         "by_block_width": widths(by_block),
         "scaling_width": widths(covered("random scaling", "uniform")),
-        "by_step": lowest_and_highest(covered("bootstrap by step")),
+        "by_step": lowest_and_highest([c for c in by_step if not c["problem"].endswith("dependent")]),
+        "by_step_dependent": lowest_and_highest([c for c in by_step if c["problem"].endswith("dependent")]),
         "from_zero": held(zero),
         "windows": lowest_and_highest(windows),
         "scaling_uniform": lowest_and_highest(covered("random scaling", "uniform")),

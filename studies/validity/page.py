@@ -41,7 +41,7 @@ def page(results: Path = RESULTS) -> str:
     parts = [render("validity")]
     for name, facts, studies in (
         ("summary", value_page.summary, ("value",)),
-        ("appendix", dict, ()),
+        ("appendix", trust_page.by_length, ("trust",)),
         ("value", value_page.facts, ("value",)),
         ("returns", returns_page.facts, ("returns", "returns_auto")),
         ("propensities", propensities_page.facts, ("propensities",)),

@@ -41,6 +41,7 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         "wrong_ratios": percent(max(c["ratios_alarm"] / c["repeats"] for c in of_kind(values, "wrong"))),
         "false_alarms": percent(max(cell["propensities_alarm"] / cell["repeats"] for cell in right)),
         "frequencies": between([cell["coverage"] for cell in of_kind(values, "frequencies")]),
+        "frequencies_ratios": between([c["ratios_alarm"] / c["repeats"] for c in of_kind(values, "frequencies")]),
         "cells_table": cells_table(cells),
         "origin": origin(content["provenance"]),
         "software": software(content["provenance"]),

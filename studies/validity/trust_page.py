@@ -64,6 +64,16 @@ def facts(
     }
 
 
+def by_length(content: dict[str, Any]) -> dict[str, str]:
+    """The lowest and the highest coverage of least squares, by the length of the stream in relaxation times."""
+    cells = [c for c in content["cells"] if c["method"] == "least squares" and "Baird" not in c["problem"]]
+    found = {}
+    for name, (_, least, most) in zip(("short", "middle", "long"), BANDS, strict=True):
+        shares = [cell["coverage"]["share"] for cell in cells if least <= cell["relaxation_times"] < most]
+        found[name] = f"{100 * min(shares):.1f} to {percent(max(shares))}"
+    return found
+
+
 def default_table(content: dict[str, Any]) -> str:
     """Least squares, a line a cell."""
     columns: Columns = {
@@ -145,6 +155,8 @@ def explanations(content: dict[str, Any], rare: dict[str, Any]) -> dict[str, Any
     ]
     short = [cell for cell in rare["cells"] if cell["length"] == 1000]
     none, some = short[0], short[1:]
+    longer = [cell for cell in rare["cells"] if cell["length"] == 3000]
+    runs_longer = sum(cell["runs"] for cell in longer)
     runs = sum(cell["runs"] for cell in short)
     return {
         "cells": len(trusted),
@@ -163,6 +175,10 @@ def explanations(content: dict[str, Any], rare: dict[str, Any]) -> dict[str, Any
         "runs": runs,
         "none": none["runs"],
         "none_held": none["held"],
+        "reachable": 100 * (1 - none["runs"] / runs),
+        "held_longer": 100 * sum(cell["held"] for cell in longer) / runs_longer,
+        "fired_longer": 100 * sum(cell["fired"] for cell in longer) / runs_longer,
+        "events": longer[0]["mean events of all runs"],
         "others": 100 * sum(cell["held"] for cell in some) / sum(cell["runs"] for cell in some),
         "fired": 100 * sum(cell["fired"] for cell in short) / runs,
         "fired_none": 100 * none["fired"] / none["runs"],

@@ -12,9 +12,11 @@ import pytest
 from scipy.stats import chi2
 
 from inferl.errors import MissingExtraError, SettingError
+from studies.pages import render
 from studies.paper import games, overview, page, pong, pong_page
 from studies.paper.__main__ import main
 from studies.paper.drawing import draw
+from studies.paper.tables import picture
 
 ROOT = Path(__file__).parents[2]
 TINY = pong.Pong(
@@ -152,6 +154,17 @@ def test_the_reported_run_has_what_was_asked_for() -> None:
     picture = games.unpacked(content["views"]["screen"])
     assert picture.shape == (210, 160, 3)
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 3
+
+
+def test_a_growth_of_the_iid_interval_is_explained_only_where_there_is_one() -> None:
+    content = json.loads((ROOT / "docs" / "results" / "pong.json").read_text())
+    section = render("pong", picture=picture, **pong_page.facts(content))
+    assert "A later game leaves their path" in section
+    for row in content["example"]:  # the same widths after any number of games
+        row |= {"lower": 0.0, "upper": 1.0}
+    section = render("pong", picture=picture, **pong_page.facts(content))
+    assert "A later game leaves their path" not in section
+    assert "\n\n\n" not in section
 
 
 @pytest.mark.atari

@@ -62,6 +62,23 @@ def test_bounds_of_a_slope_hold_the_slope_as_often_as_they_say() -> None:
     assert 175 <= held < 200  # 190 expected, with a standard deviation of 3; 200 has a probability of 4e-5
 
 
+@pytest.mark.parametrize(
+    ("errors", "noise", "words"),
+    [
+        (FAST, 1e-6, "none of 1/t, 1/√t and a constant error is possible"),
+        ([0.95, 0.5, *(3 / n for n in LENGTHS[2:])], 1e-5, "only 1/t is possible"),
+        (STUCK, 1e-6, "only a constant error is possible"),
+        (STUCK, 0.01, "1/t, 1/√t and a constant error are possible"),
+    ],
+)
+def test_the_rates_that_are_possible_are_those_in_all_intervals(errors: list[float], noise: float, words: str) -> None:
+    content = json.loads((page.RESULTS / "frozenlake.json").read_text())
+    assert verdicts.possible_rates([rates(errors, noise)]) == words
+    content["rates"] = [rates(errors, noise)]
+    (row,) = [line for line in overview_table({"frozenlake": content}).splitlines() if line.startswith("| 8b ")]
+    assert row.endswith(f"| agrees; from 250 episodes on {words} |")
+
+
 def test_a_curve_that_ends_early_decides_nothing() -> None:
     row = rates(STUCK, 0.001) | {"lengths": [20, 30, 40, 60, 80, 100]}
     assert verdicts.slope_bounds(row, late=True) == (-np.inf, np.inf)
