@@ -18,7 +18,7 @@ from strategies import transitions
 
 import inferl
 from inferl import Evaluator, Increments, Transitions, Window
-from inferl.algorithms import TD, Carry, DoublyRobust, Linear, NStepTD
+from inferl.algorithms import TD, Carry, DoublyRobust, Linear, NStepTD, Stack
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock, Steps
 from inferl.errors import DataError, KindError, SettingError, ShapeError
@@ -149,6 +149,15 @@ def test_any_cutting_and_any_resume_give_the_same_bits(
 
 def replaced(rows: Transitions, **columns: Any) -> Transitions:
     return Transitions(**{name: getattr(rows, name) for name in rows.__dataclass_fields__} | columns)
+
+
+@pytest.mark.parametrize("n", [99, 100, 101, 163, 164, 250])
+def test_several_policies_are_saved_also_where_a_pane_has_just_begun(n: int, tmp_path: Path) -> None:
+    data = PROBLEM.sample(300, seed=2)
+    rows = replaced(data, ratios=np.random.default_rng(0).choice([0.5, 1.5], size=(300, 2)))
+    whole, cut = (Evaluator(Stack(TD(2), TD(2)), window=Window(3, every=100)) for _ in range(2))
+    cut.update(rows[:n]).save(tmp_path / "run")
+    assert_same_bits(Evaluator.load(tmp_path / "run").update(rows[n:]), whole.update(rows))
 
 
 def test_steps_that_are_observed_one_by_one() -> None:
