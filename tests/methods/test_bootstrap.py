@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,6 +272,16 @@ def test_delayed_increments_that_diverge_leave_the_tiles_before() -> None:
     for evaluator in (at_once, in_pieces):
         assert evaluator.n == 320
         assert evaluator.estimate([1.0, 0.0]) == before.estimate([1.0, 0.0])
+
+
+@pytest.mark.parametrize("wrong", [-5, 0.5, np.nan, "100", None])
+def test_settings_that_count_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(SettingError, match="number of steps"):
+        BurnIn(wrong)
+    with pytest.raises(SettingError, match="seed is"):
+        OnlineBootstrap(seed=wrong)
+    with pytest.raises(SettingError, match="first_replica is"):
+        OnlineBootstrap(first_replica=wrong)
 
 
 def test_same_seed_couples_and_other_seeds_do_not() -> None:
