@@ -18,7 +18,7 @@ from strategies import transitions
 
 import inferl
 from inferl import Evaluator, Increments, Transitions, Window
-from inferl.algorithms import TD, Carry, DoublyRobust, Linear, NStepTD, Stack
+from inferl.algorithms import TD, Carry, DoublyRobust, EmphaticTD, Linear, NStepTD, Stack
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock, Steps
 from inferl.errors import DataError, KindError, SettingError, ShapeError
@@ -361,6 +361,21 @@ def test_an_episode_belongs_to_the_version_with_which_it_began() -> None:
     within = Evaluator(DoublyRobust(TD(1)), window=Window(9, every=100))
     within.update(Transitions([0] * 4, [1.0, 1.0, 1.0, 7.0], [0] * 4, [1.0, 1.0, 0.0, 0.0], version=[1, 1, 2, 2]))
     assert returns_in(within) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("algorithm", [TD(2), TD(2, trace=0.8), NStepTD(2, n=30), EmphaticTD(2, trace=0.5)])
+def test_no_trace_and_no_open_steps_go_over_to_a_new_version(algorithm: Any) -> None:
+    rng, before = np.random.default_rng(4), (np.arange(700) < 300).astype(int)
+    features = rng.normal(size=(700, 2))
+    rewards = rng.normal(size=700) + 100.0 * before
+    rows = Transitions(features, rewards, np.roll(features, -1, axis=0), 0.8, version=1 - before)
+    window = Evaluator(algorithm, window=Window(3, every=1000)).update(rows)
+    alone = Evaluator(algorithm).update(rows[300:])
+    for target in np.eye(2):
+        one, other = window.interval(target), alone.interval(target)
+        assert one.n == other.n
+        assert one.estimate == pytest.approx(other.estimate, rel=1e-12)
+        assert one.standard_error == pytest.approx(other.standard_error, rel=1e-9)
 
 
 def test_settings_are_checked() -> None:
