@@ -74,7 +74,7 @@ def test_both_need_as_many_targets(method: Any, targets: Any) -> None:
         inferl.difference(*pair, targets[0], other_target=targets[1])
 
 
-@pytest.mark.parametrize("second", [None, "b", np.zeros(2)])
+@pytest.mark.parametrize("second", [None, "b", np.zeros(2), np.nan, np.inf])
 def test_the_second_is_an_evaluator_or_a_number(second: Any) -> None:
     with pytest.raises(SettingError, match="give an evaluator, or a number"):
         inferl.difference(evaluated(logged()[0]), second, np.ones(4))

@@ -84,7 +84,7 @@ def difference(
     if kind == "simultaneous":
         raise KindError("a difference has no 'simultaneous' interval; ask for one target at a time")
     if not isinstance(b, Evaluator):
-        if not is_number(b):
+        if not (is_number(b) and np.isfinite(b)):
             raise SettingError(f"the second is {short(b)}; give an evaluator, or a number to compare with")
         one = a.interval(target, level, kind, tuning_time)
         return replace(one, estimate=one.estimate - b, lower=one.lower - b, upper=one.upper - b)

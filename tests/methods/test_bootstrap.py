@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import reference
 from mdps import small_problem
 
-from inferl.algorithms import GTD2, TD, Algorithm, Field
+from inferl.algorithms import GTD2, TD, Algorithm, Field, NStepTD
 from inferl.data.arrays import Floats
 from inferl.data.increments import Transition
 from inferl.data.transitions import Transitions
@@ -235,6 +237,51 @@ def test_after_a_divergence_all_parts_stand_at_the_same_tile() -> None:
     assert at_once.n % 64 == 0
     assert at_once._state.method.companion is not None
     assert at_once._state.method.companion.n == at_once._state.ratios.n == at_once.n
+
+
+@pytest.mark.parametrize("size", [1, 50, 100])
+def test_a_divergence_in_the_first_tile_is_named_and_can_be_loaded(size: int, tmp_path: Path) -> None:
+    here = np.zeros(100, np.int64)
+    data = Transitions(here, here + 1.0, here, np.where(np.arange(100) % 5 == 4, 0.0, 0.9), version=7)
+    evaluator = Evaluator(TD(1), OnlineBootstrap(Constant(1e9, cap=None), n_replicas=4))
+    with pytest.raises(DivergenceError) as caught:
+        evaluator.update(data[start : start + size] for start in range(0, 100, size))
+    assert caught.value.step <= 64
+    evaluator.save(tmp_path / "run")
+    loaded = Evaluator.load(tmp_path / "run")
+    for one in (evaluator, loaded):
+        assert one.n == one.episodes == one.interval(0).n == 0
+        assert any("divergence" in note for note in one.interval(0).notes)
+        with pytest.raises(DivergenceError):
+            one.update(data)
+
+
+def test_delayed_increments_that_diverge_leave_the_tiles_before() -> None:
+    """Those of the tile that diverges may belong to rows of the tile before it."""
+    rng = np.random.default_rng(1)
+    features, rewards = rng.normal(size=(640, 2)), rng.normal(size=640)
+    features[330:] *= 1e200
+    data = Transitions(features, rewards, np.roll(features, -1, axis=0), 0.9)
+    method = OnlineBootstrap(Constant(0.1, cap=None), n_replicas=4)
+    at_once, in_pieces, before = (Evaluator(NStepTD(2, n=20), method) for _ in range(3))
+    with pytest.raises(DivergenceError):
+        at_once.update(data)
+    with pytest.raises(DivergenceError):
+        in_pieces.update(data[start : start + 50] for start in range(0, 640, 50))
+    before.update(data[:320])
+    for evaluator in (at_once, in_pieces):
+        assert evaluator.n == 320
+        assert evaluator.estimate([1.0, 0.0]) == before.estimate([1.0, 0.0])
+
+
+@pytest.mark.parametrize("wrong", [-5, 0.5, np.nan, "100", None])
+def test_settings_that_count_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(SettingError, match="number of steps"):
+        BurnIn(wrong)
+    with pytest.raises(SettingError, match="seed is"):
+        OnlineBootstrap(seed=wrong)
+    with pytest.raises(SettingError, match="first_replica is"):
+        OnlineBootstrap(first_replica=wrong)
 
 
 def test_same_seed_couples_and_other_seeds_do_not() -> None:

@@ -18,7 +18,7 @@ from strategies import transitions
 
 import inferl
 from inferl import Evaluator, Increments, Transitions, Window
-from inferl.algorithms import TD, Carry, DoublyRobust, Linear, NStepTD
+from inferl.algorithms import TD, Carry, DoublyRobust, EmphaticTD, Linear, NStepTD, Stack
 from inferl.data.arrays import Floats
 from inferl.data.streams import Clock, Steps
 from inferl.errors import DataError, KindError, SettingError, ShapeError
@@ -149,6 +149,15 @@ def test_any_cutting_and_any_resume_give_the_same_bits(
 
 def replaced(rows: Transitions, **columns: Any) -> Transitions:
     return Transitions(**{name: getattr(rows, name) for name in rows.__dataclass_fields__} | columns)
+
+
+@pytest.mark.parametrize("n", [99, 100, 101, 163, 164, 250])
+def test_several_policies_are_saved_also_where_a_pane_has_just_begun(n: int, tmp_path: Path) -> None:
+    data = PROBLEM.sample(300, seed=2)
+    rows = replaced(data, ratios=np.random.default_rng(0).choice([0.5, 1.5], size=(300, 2)))
+    whole, cut = (Evaluator(Stack(TD(2), TD(2)), window=Window(3, every=100)) for _ in range(2))
+    cut.update(rows[:n]).save(tmp_path / "run")
+    assert_same_bits(Evaluator.load(tmp_path / "run").update(rows[n:]), whole.update(rows))
 
 
 def test_steps_that_are_observed_one_by_one() -> None:
@@ -352,6 +361,21 @@ def test_an_episode_belongs_to_the_version_with_which_it_began() -> None:
     within = Evaluator(DoublyRobust(TD(1)), window=Window(9, every=100))
     within.update(Transitions([0] * 4, [1.0, 1.0, 1.0, 7.0], [0] * 4, [1.0, 1.0, 0.0, 0.0], version=[1, 1, 2, 2]))
     assert returns_in(within) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("algorithm", [TD(2), TD(2, trace=0.8), NStepTD(2, n=30), EmphaticTD(2, trace=0.5)])
+def test_no_trace_and_no_open_steps_go_over_to_a_new_version(algorithm: Any) -> None:
+    rng, before = np.random.default_rng(4), (np.arange(700) < 300).astype(int)
+    features = rng.normal(size=(700, 2))
+    rewards = rng.normal(size=700) + 100.0 * before
+    rows = Transitions(features, rewards, np.roll(features, -1, axis=0), 0.8, version=1 - before)
+    window = Evaluator(algorithm, window=Window(3, every=1000)).update(rows)
+    alone = Evaluator(algorithm).update(rows[300:])
+    for target in np.eye(2):
+        one, other = window.interval(target), alone.interval(target)
+        assert one.n == other.n
+        assert one.estimate == pytest.approx(other.estimate, rel=1e-12)
+        assert one.standard_error == pytest.approx(other.standard_error, rel=1e-9)
 
 
 def test_settings_are_checked() -> None:

@@ -59,6 +59,10 @@ class BurnIn:
 
     n: int
 
+    def __post_init__(self) -> None:
+        if not is_integer(self.n) or self.n < 0:
+            raise SettingError(f"n of BurnIn is {short(self.n)}; it must be a number of steps, at least 0")
+
 
 @dataclass(frozen=True, eq=False)
 class BootstrapState:
@@ -190,10 +194,10 @@ class OnlineBootstrap(Method):
             raise SettingError(f"n_replicas is {short(self.n_replicas)}; give 2 or more")
         if not isinstance(self.average, BurnIn) and self.average not in ("linear", "uniform"):
             raise SettingError(f"there is no average {self.average!r}; choose 'linear', 'uniform' or BurnIn(n)")
-        if not 0 <= self.seed < 2**64:
-            raise SettingError(f"seed is {self.seed}; it must be in 0 .. 2^64 - 1")
-        if not 0 <= self.first_replica < 2**32 - self.n_replicas:
-            raise SettingError(f"first_replica is {self.first_replica}; replicas are numbered below 2^32")
+        if not is_integer(self.seed) or not 0 <= self.seed < 2**64:
+            raise SettingError(f"seed is {short(self.seed)}; it must be a whole number in 0 .. 2^64 - 1")
+        if not is_integer(self.first_replica) or not 0 <= self.first_replica < 2**32 - self.n_replicas:
+            raise SettingError(f"first_replica is {short(self.first_replica)}; replicas are whole numbers below 2^32")
 
     @classmethod
     def as_printed(cls, initial: float, n_replicas: int = 200, seed: int = 0) -> OnlineBootstrap:

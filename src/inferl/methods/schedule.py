@@ -174,11 +174,14 @@ class Schedule:
 
     def _stop(self, state: EvaluatorState, data: Transitions | Increments, error: DivergenceError, n: int) -> None:
         """Fold the rows before step n + 1, at the edge of a tile, and raise the error of a divergence after it."""
-        if n >= state.streams.n:
+        if n > state.streams.n:
             self._fold(state, data[: n - state.streams.n])  # nothing diverges there
-        else:  # it diverged in a tile whose first rows are pending
-            state.pending = None
-            state.streams = replace(state.streams, n=n)
+        elif state.pending is not None:  # it diverged in a tile whose first rows are pending
+            clock, completed = state.pending.clock, state.streams.completed
+            completed = completed - np.bincount(clock.slot[clock.last], minlength=len(completed))
+            state.pending, state.streams = None, replace(state.streams, n=n, completed=completed)
+        if n == 0:
+            state.tabular, state.ratios_ndim = None, 1
         state.diverged = (str(error), error.step, error.replica)
         raise error from None
 
@@ -260,7 +263,8 @@ class Schedule:
                 except DivergenceError as error:
                     before = int(run.clock.step[0]) - 1
                     sound = (error.first_unsound - before - 1) // TILE * TILE  # rows before the tile that diverged
-                    raise _DivergedError(error, before + sound) from error
+                    # A delayed increment has the number of an earlier row, and comes alone with its tile.
+                    raise _DivergedError(error, before + max(sound, 0)) from error
                 yield method, work
 
 

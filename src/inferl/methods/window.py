@@ -5,7 +5,8 @@ read is all of them, merged. A state before the window is kept too, merged from 
 compares the panes with it, and with each other.
 
 Where episodes are independent blocks, an episode belongs to the pane in which it began, and its later rows go there.
-Elsewhere a pane begins in the middle of a stream: eligibility traces and open episodes go over from one to the next.
+Elsewhere a pane begins in the middle of a stream: eligibility traces and open episodes go over from one to the next,
+but no trace, and no step that waits for later ones, to a new version of the policy.
 """
 
 from __future__ import annotations
@@ -299,15 +300,15 @@ class WindowSchedule(Schedule):
         version = draft.version
         if isinstance(data, Transitions) and data.version is not None:
             version = int(data.version[row])
+        anew = version != draft.version and draft.serial > 0
         if draft.panes and not self._whole:  # the stream goes on in it
             before = replace(inner.with_pending(draft.panes[-1]), pending=None)
-            new = replace(new, streams=_from_zero(before.streams), carry=before.carry)
+            new = replace(new, streams=_from_zero(before.streams), carry={} if anew else before.carry)
             new.tabular, new.ratios_ndim, new.like = before.tabular, before.ratios_ndim, before.like
             new.episodes, before.episodes = before.episodes.handed_over()
             draft.panes = (*draft.panes[:-1], before)
             own.discard(draft.serial)
         panes = [*zip(draft.panes, draft.serials.tolist(), draft.numbers.tolist(), strict=True), (new, serial, number)]
-        anew = version != draft.version and draft.serial > 0
         keep = [
             k for k, (_, s, at) in enumerate(panes) if s == serial or (not anew and at >= number - self.window.panes)
         ]

@@ -113,9 +113,11 @@ def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState,
 def _zeros(algorithm: Algorithm, state: EvaluatorState) -> Transitions | Increments:
     """Return one step of zeros, of the kind that was seen."""
     p, m = algorithm.n_parameters, len(state.ratios.total)
+    known = {m}
     if isinstance(state.pending, Steps) and isinstance(state.pending.data, Transitions) and state.ratios.n == 0:
-        m = state.pending.data.ratios.shape[-1]  # only pending rows so far
-    demand(len(state.episodes.open) == len(state.ratios.total), "the numbers of ratios and of policies differ")
+        m = state.pending.data.ratios[0].size  # only pending rows so far
+        known.add(m)  # of a window, the episodes that are open may come from an earlier pane
+    demand(len(state.episodes.open) in known, "the numbers of ratios and of policies differ")
     if state.ratios_ndim == 0:
         theirs = _found(Increments, state)  # a user's increments have any number of terms, dense or sparse
         one = np.zeros((1, 1, p))
