@@ -51,7 +51,7 @@ def test_every_page_and_name_is_there(site: Path) -> None:
 
 def test_pages_of_the_root_are_on_the_site_and_their_links_lead_to_its_pages(site: Path) -> None:
     found = (site / "contributing.html").read_text()
-    assert "The walk through the house" in found
+    assert "How the code is organised" in found
     for page in ("changelog.html", "conduct.html", "security-policy.html", "adding-an-algorithm.html", "api.html"):
         assert re.search(rf'<a class="reference internal" href="{page}', found), page
     changes = (site / "changelog.html").read_text()
@@ -64,6 +64,16 @@ def test_no_property_of_the_reference_has_a_type_that_is_a_sentence(site: Path) 
     """Types are in the text. What napoleon calls one is what a first line says before a colon."""
     pages = [path.name for path in site.rglob("*.html") if re.search(r"Type:</span>|Type<span", path.read_text())]
     assert pages == []
+
+
+def test_no_paragraph_of_the_reference_became_a_parameter(site: Path) -> None:
+    """As one does that follows the parameters of a docstring without a heading of its own."""
+    parameter = re.compile(r"<p><strong>([^<]+)</strong> (?:\(|–)")
+    found = {path.name: parameter.findall(path.read_text()) for path in (site / "api").glob("*.html")}
+    assert sum(map(len, found.values())) > 300
+    name = r"\**[A-Za-z_]\w*"
+    odd = {page: [one for one in names if not re.fullmatch(f"{name}(, {name})*", one)] for page, names in found.items()}
+    assert {page: names for page, names in odd.items() if names} == {}
 
 
 def test_no_page_fetches_something_from_elsewhere(site: Path) -> None:

@@ -24,7 +24,7 @@ def test_the_chunks_do_not_matter(cuts: list[int]) -> None:
 def test_rows_of_a_file_are_finite() -> None:
     rows = X[:10].copy()
     rows[3, 1] = np.nan
-    with pytest.raises(CheckpointCorruptError, match="ConstantFit.rows is nan"):
+    with pytest.raises(CheckpointCorruptError, match=r"ConstantFit\.rows is nan"):
         ConstantFit(rows).verify()
 
 
