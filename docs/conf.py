@@ -11,7 +11,7 @@ project = "inferl"
 author = "The inferl authors"
 version = release = installed("inferl")
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 default_role = "py:obj"
 
@@ -34,9 +34,19 @@ autodoc_mock_imports = ["stable_baselines3"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # they make the signatures of numerical functions hard to read
+autosummary_generate = False  # the pages of docs/api are written by hand
+toc_object_entries_show_parents = "hide"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+
+# Pages of the repository's root that are shown on the site, too, and what they are called there.
+FROM_THE_ROOT = {
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
+}
 
 html_theme = "furo"
 html_static_path = ["_static"]
@@ -46,6 +56,20 @@ html_title = f"inferl {release}"
 html_copy_source = False
 html_show_copyright = False
 html_math_renderer = "mathml"
+
+
+def relink(app: Any, path: Path, parent: str, text: list[str]) -> None:
+    """Turn the links of a page from the root, which are relative to the root, into links within docs/."""
+    for there, here in {**FROM_THE_ROOT, "docs/": ""}.items():
+        text[0] = text[0].replace(f"]({there}", f"]({here}")
+
+
+def for_users(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Leave out where to begin in the code of a package, which its docstring tells those who read the code."""
+    if what == "module":
+        paragraphs = "\n".join(lines).split("\n\n")
+        kept = [paragraph for paragraph in paragraphs if not paragraph.startswith("Begin with")]
+        lines[:] = "\n\n".join(kept).split("\n")
 
 
 def setup(app: Any) -> None:
@@ -71,4 +95,6 @@ def setup(app: Any) -> None:
             block[:] = [Text(block.rawsource)]
 
     app.connect("doctree-read", trim)
+    app.connect("include-read", relink)
+    app.connect("autodoc-process-docstring", for_users)
     app.add_html_math_renderer("mathml", (writer(False), None), (writer(True), None))

@@ -28,8 +28,11 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert not [output for output in shown if output.output_type in ("error", "stream")]
     html = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
     pictures = [output for output in shown if "image/png" in output.get("data", {})]
-    assert len(html) == 2  # a result and a difference
+    assert len(html) == 3  # a result, a difference, and a result from a log
     assert "CartPole-v1: mean return" in html[0]
-    assert len(pictures) == 3
+    assert "log.parquet: mean return" in html[2]
+    assert len(pictures) == 4
+    (failed,) = [output.data["text/plain"] for output in shown if list(output.get("data", {})) == ["text/plain"]]
+    assert "'mean ratio'" in failed  # what tells that propensities are wrong
     assert len((tmp_path / "evaluation.csv").read_text().splitlines()) == 11
     assert (tmp_path / "lean.html").exists()

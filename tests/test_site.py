@@ -41,14 +41,39 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 def test_every_page_and_name_is_there(site: Path) -> None:
     written = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")}
     assert {page.relative_to(DOCS).with_suffix("") for page in PAGES} <= written
-    reference = (site / "api.html").read_text()
-    assert all(f'id="inferl.{name}"' in reference for name, thing in public() if not isinstance(thing, ModuleType))
+    names = {name for name, thing in public() if not isinstance(thing, ModuleType)}
+    groups = {path: path.read_text() for path in (site / "api").glob("*.html")}
+    assert [name for name in names if sum(f'id="inferl.{name}"' in page for page in groups.values()) != 1] == []
+    table = (site / "api.html").read_text()
+    linked = set(re.findall(r'href="(api/\w+\.html)#inferl\.([\w.]+)"', table))
+    assert names <= {name for page, name in linked if f'id="inferl.{name}"' in groups[site / page]}
+
+
+def test_pages_of_the_root_are_on_the_site_and_their_links_lead_to_its_pages(site: Path) -> None:
+    found = (site / "contributing.html").read_text()
+    assert "How the code is organised" in found
+    for page in ("changelog.html", "conduct.html", "security-policy.html", "adding-an-algorithm.html", "api.html"):
+        assert re.search(rf'<a class="reference internal" href="{page}', found), page
+    changes = (site / "changelog.html").read_text()
+    assert 'href="guides/service.html"' in changes
+    for text in (found, changes, (site / "security-policy.html").read_text()):
+        assert "reference download" not in text
 
 
 def test_no_property_of_the_reference_has_a_type_that_is_a_sentence(site: Path) -> None:
     """Types are in the text. What napoleon calls one is what a first line says before a colon."""
     pages = [path.name for path in site.rglob("*.html") if re.search(r"Type:</span>|Type<span", path.read_text())]
     assert pages == []
+
+
+def test_no_paragraph_of_the_reference_became_a_parameter(site: Path) -> None:
+    """As one does that follows the parameters of a docstring without a heading of its own."""
+    parameter = re.compile(r"<p><strong>([^<]+)</strong> (?:\(|–)")
+    found = {path.name: parameter.findall(path.read_text()) for path in (site / "api").glob("*.html")}
+    assert sum(map(len, found.values())) > 300
+    name = r"\**[A-Za-z_]\w*"
+    odd = {page: [one for one in names if not re.fullmatch(f"{name}(, {name})*", one)] for page, names in found.items()}
+    assert {page: names for page, names in odd.items() if names} == {}
 
 
 def test_no_page_fetches_something_from_elsewhere(site: Path) -> None:

@@ -155,6 +155,8 @@ class OnlineBootstrap(Method):
         at the least-squares solution of its own perturbed equations of the first rows, so that there is no transient.
         Default: ``"solved"`` with an automatic step size, and 0 with one of your own.
 
+    Notes
+    -----
     ``"auto"`` and ``"solved"`` need linear equations with at most 1,000 parameters. They are computed when the first
     epoch of least squares would end (after 8,192 steps, earlier with long features); until then, a reading computes
     them from the rows so far.
