@@ -204,8 +204,16 @@ def labels(values: Any) -> tuple[Integers, Bools]:
     >>> bool(codes[0] == codes[2] != codes[1]), int(codes[3])
     (True, 7)
     """
-    if kind_of(values) not in ("text", "time"):
+    import pyarrow as pa
+
+    if kind_of(values) not in ("text", "time", "integer"):
         return integers(values)
+    if kind_of(values) == "integer":
+        try:
+            codes = values.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return codes, values.is_valid().to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # some of them need 64 bits without a sign
+            values = values.cast(pa.string())
     coded = (values.cast("string") if kind_of(values) == "time" else values).dictionary_encode()
     codes = np.array([_code(text) for text in coded.dictionary.to_pylist()], np.int64)
     known = values.is_valid().to_numpy(zero_copy_only=False)
