@@ -503,6 +503,14 @@ def test_a_time_limit_ends_or_cuts() -> None:
         assert ends.truncated.tolist() == [False, True, False, False]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_rewards_may_be_flags_in_every_format(form: str, tmp_path: Path) -> None:
+    frame = pa.table({"x": [0.0] * 4, "reward": [True, False, True, False], "terminated": [False, False, False, True]})
+    for batch in (1, 4):
+        chunk = joined(table(FORMATS[form](frame, tmp_path / "log"), features="x", batch=batch))
+        assert chunk.rewards.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
 @pytest.mark.parametrize("first", [-(2**63), 2**53, 2**60, 2**63 - 1, 2**64 - 3])
 @pytest.mark.parametrize("form", ["pyarrow", "csv"])
 def test_labels_may_be_any_whole_numbers_of_64_bits(first: int, form: str, tmp_path: Path) -> None:
