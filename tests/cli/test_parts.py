@@ -103,5 +103,8 @@ def test_runs_of_separate_logs(log: Path, tmp_path: Path) -> None:
     assert "given twice" in call("merge", "monday.run", "monday.run", "-o", "x.run", code=2)
     evaluate(monday, "--checkpoint", "again.run")
     assert "two of the runs have read" in call("merge", "monday.run", "again.run", "-o", "x.run", code=2)
+    copied = write(tmp_path / "copied", frame(3000, seed=1), 1)
+    evaluate(copied, "--checkpoint", "copy.run")
+    assert "have read the same data; give each once" in call("merge", "monday.run", "copy.run", "-o", "x.run", code=2)
     evaluate(tuesday, "--checkpoint", "other.run", "--discount", 0.5)
     assert "different" in call("merge", "monday.run", "other.run", "-o", "x.run", code=2)

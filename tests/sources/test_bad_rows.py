@@ -289,6 +289,15 @@ def test_an_episode_that_goes_on_after_its_end(batch: int, mixed: bool) -> None:
     assert (sum(len(chunk) for chunk in source), source.skipped, source.dropped) == (2 + mixed, 1, 1)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_a_label_comes_back_that_ended_before_rows_were_mixed(batch: int) -> None:
+    """As where files that count from 1 follow each other, and the last episode of the first has no end."""
+    episodes, ends = [1, 1, 2, 3, 1, 1, 2, 3], [0, 1, 1, 0, 0, 1, 1, 1]
+    frame = pa.table({"x": [0.0] * 8, "reward": [0.0] * 8, "e": episodes, "terminated": ends})
+    _, message = read(table(frame, features=["x"], episode="e", batch=batch))
+    assert "row 5, column 'e': 1 comes back after it ended, or after others" in message
+
+
 def test_labels_are_remembered_for_a_while_only() -> None:
     """A label may be used again after 4096 other episodes: no log is remembered as a whole."""
     n = 2 * 4097

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -191,6 +192,18 @@ def test_an_unseen_category_is_a_bad_row_with_a_remedy(tmp_path: Path) -> None:
     list(again)
     assert (again.skipped, again.feature_names) == (1, ("1", "ward[icu]"))
     assert joined(table(path, features="C(ward, levels=['morgue', 'er', 'icu'])")).features[0].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [polars.String, polars.Categorical, polars.Enum(["desktop", "phone", "tablet"])])
+def test_the_texts_and_categories_of_polars(kind: Any) -> None:
+    """Its frames hold views, of which Arrow can neither decode a dictionary nor take rows."""
+    frame = polars.DataFrame(LOG).with_columns(polars.col("device").cast(kind), who=polars.col("device").cast(kind))
+    frame = frame.sort(polars.col("who").cast(polars.String), maintain_order=True).with_columns(p=1.0, action=0)
+    law = pandas.DataFrame({"device": ["phone", "desktop", "tablet"], "0": 1.0})
+    ratios = {"policy": law, "behaviour_probability": "p"}
+    chunk = joined(table(frame, state="device", episode="who", episodes_end=True, **ratios))
+    assert chunk.features.tolist() == [0] * 3 + [1] * 6 + [2] * 3
+    assert np.flatnonzero(chunk.last).tolist() == [2, 8, 11]
 
 
 @pytest.mark.parametrize("options", [{"state": "x"}, {"features": "C(x)"}, {"features": "C(x, levels=[1.0, 2, '3'])"}])

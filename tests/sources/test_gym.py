@@ -287,6 +287,38 @@ def test_dicts_and_tuples_of_observations(mode: AutoresetMode | None) -> None:
     assert path.next_features.tolist() == [[1, 4], [2, 4], [3, 4]] * 2
 
 
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_table_is_numbered_from_0(vector: bool) -> None:
+    """A column of the table is an action of this number, also where actions begin with another."""
+
+    class Numbered(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Discrete(2, start=3)
+        action_space = gymnasium.spaces.Discrete(2, start=1)
+
+        def reset(
+            self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        ) -> tuple[int, dict[str, Any]]:
+            super().reset(seed=seed)
+            return 3, {}
+
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            return 4, float(action), True, False, {}
+
+    def played(policy: Any) -> float:
+        env: Any = SyncVectorEnv([Numbered] * 2) if vector else Numbered()
+        return float(next(rollout(env, policy).take(episodes=1)).rewards[0])
+
+    whole = np.zeros((5, 3))
+    whole[:, 2] = 1.0
+    assert played(whole) == 2.0
+    with pytest.raises(SettingError, match="the actions are the numbers 1 to 2, and the columns of the policy 0 to 1"):
+        played(whole[:, 1:])
+    with pytest.raises(
+        SettingError, match="the observations are the numbers 3 to 4, and the rows of the policy 0 to 1"
+    ):
+        played(whole[3:])
+
+
 def test_observations_without_a_shape_are_refused() -> None:
     env = Salary()
     env.observation_space = gymnasium.spaces.Graph(gymnasium.spaces.Discrete(2), None)  # type: ignore[assignment]

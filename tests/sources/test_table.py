@@ -503,6 +503,28 @@ def test_a_time_limit_ends_or_cuts() -> None:
         assert ends.truncated.tolist() == [False, True, False, False]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_rewards_may_be_flags_in_every_format(form: str, tmp_path: Path) -> None:
+    frame = pa.table({"x": [0.0] * 4, "reward": [True, False, True, False], "terminated": [False, False, False, True]})
+    for batch in (1, 4):
+        chunk = joined(table(FORMATS[form](frame, tmp_path / "log"), features="x", batch=batch))
+        assert chunk.rewards.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("first", [-(2**63), 2**53, 2**60, 2**63 - 1, 2**64 - 3])
+@pytest.mark.parametrize("form", ["pyarrow", "csv"])
+def test_labels_may_be_any_whole_numbers_of_64_bits(first: int, form: str, tmp_path: Path) -> None:
+    """As the hashes that are taken for users, and the numbers that databases give."""
+    kind = pa.int64() if first < 2**60 else pa.uint64()
+    frame = pa.table({"x": [0.0] * 4, "reward": [0.0] * 4, "e": pa.array([first, first, first + 1, first + 1], kind)})
+    options: dict[str, Any] = {"features": "x", "episode": "e", "episodes_end": True, "batch": 3}
+    chunk = joined(table(FORMATS[form](frame, tmp_path / "log"), **options))
+    assert chunk.last.tolist() == [False, True, False, True]
+    with_gap = frame.set_column(2, "e", pa.array([first, None, first, first + 1], kind))
+    with pytest.raises(DataError, match=r"row 2, column 'e': (null|'') is no label"):
+        list(table(FORMATS[form](with_gap, tmp_path / "log"), **options))
+
+
 def test_labels_may_be_dates(tmp_path: Path) -> None:
     days = np.array(["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"], "datetime64[s]")
     frame = pa.table({"day": days, "x": [1.0, 2.0, 3.0, 4.0], "reward": [1.0] * 4})

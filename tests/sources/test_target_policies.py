@@ -101,6 +101,19 @@ def test_actions_may_have_names(form: str, tmp_path: Path) -> None:
         ratios(Classifier("stay", "wait"), log, action="word")
 
 
+@pytest.mark.parametrize("form", ["pyarrow", "csv", "jsonl"])
+def test_actions_may_be_flags_or_negative(form: str, tmp_path: Path) -> None:
+    log = LOG.append_column("treated", pa.array(ACTIONS == 1)).append_column("side", pa.array(2 * ACTIONS - 1))
+    log = FORMATS[form](log, tmp_path / "log")
+    for action, names in (("treated", [False, True]), ("side", [-1, 1])):
+        listed = [(s, names[a], LAW[s, a]) for s in range(3) for a in range(2)]
+        rows = pandas.DataFrame(listed, columns=["s", action, "probability"])
+        for target in (Classifier(*names), pandas.DataFrame(LAW, columns=names), rows):
+            np.testing.assert_array_equal(ratios(target, log, action=action), EXPECTED)
+    with pytest.raises(DataError, match=r"column 'side': '?-1'? is no action of the target policy"):
+        ratios(Classifier(-2, 1), log, action="side")
+
+
 def test_a_classifier_of_scikit_learn() -> None:
     linear_model = pytest.importorskip("sklearn.linear_model")
     features = np.column_stack([STATES, np.ones(N)]).astype(float)
@@ -256,6 +269,21 @@ def test_a_classifier_fitted_on_a_frame_sees_the_same_columns(tmp_path: Path) ->
     changed = log.set_column(log.column_names.index("ward"), "ward", pa.array(["east", *frame.ward[1:]]))
     with pytest.raises(DataError, match=r"row 1, column 'action'.*Pipeline cannot take it: .*unknown categories"):
         list(table(changed, policy=model, **BY_VECTOR))
+
+
+def test_a_classifier_sees_digits_as_the_text_that_they_are(tmp_path: Path) -> None:
+    """Codes of wards, say; only in CSV they cannot be told from numbers."""
+
+    class Wards(Classifier):
+        feature_names_in_ = np.array(["ward"], object)
+
+        def predict_proba(self, observations: Any) -> Any:
+            return LAW[[["10", "11", "12"].index(ward) for ward in observations["ward"]]]
+
+    log = LOG.append_column("ward", pa.array(np.array(["10", "11", "12"])[STATES]))
+    for form in ("pyarrow", "parquet", "jsonl"):
+        source = table(FORMATS[form](log, tmp_path / "log"), policy=Wards(0, 1), **BY_VECTOR)
+        np.testing.assert_array_equal(joined(source).ratios, EXPECTED)
 
 
 @pytest.mark.torch

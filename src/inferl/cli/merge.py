@@ -96,6 +96,7 @@ def _merged(runs: Iterator[Run], parts: int) -> Run:
     first = next(runs)
     options = first.options
     seen: list[Any] = []
+    filled: set[int] = set()
     log = _log(options) if first.command == "evaluate" else None
 
     def join(runs: Sequence[Run]) -> Run:
@@ -109,6 +110,10 @@ def _merged(runs: Iterator[Run], parts: int) -> Run:
         twice = [file for file in set(seen) if seen.count(file) > 1 and (file != "-" or is_uri(file))]
         if twice:
             raise SettingError(f"two of the runs have read {twice[0]}; give each once")
+        if not parts and run.evaluator.n:
+            if run.evaluator.fingerprint in filled:
+                raise SettingError("two of the runs have read the same data; give each once")
+            filled.add(run.evaluator.fingerprint)
         prefix.add(run)
     if parts and log is not None:
         return finished(log, prefix, parts)

@@ -27,6 +27,7 @@ from inferl.sources.steps import (
     Step,
     check_discount,
     check_space,
+    check_table,
     import_gymnasium,
     limit_ends,
     transitions,
@@ -467,6 +468,7 @@ def rollout(
         if num_envs is not None:
             raise SettingError(f"env is a vector environment of {env.num_envs}; leave num_envs out")
         check_space(env.single_observation_space)
+        action_space = env.single_action_space
         # Not default_rng(seed): the environment seeds its own generator so, and actions and transitions would be drawn
         # from the same numbers.
         children = [np.random.SeedSequence(seed + i).spawn(1)[0] for i in range(env.num_envs)]
@@ -477,8 +479,10 @@ def rollout(
     else:
         copies = copies_of(env, num_envs)
         world = copies.envs[0]
-        space = world.observation_space
+        space, action_space = world.observation_space, world.action_space
         check_space(space)
         play = EpisodePlay(copies.envs, acting, seed, blank=0 if features is None and ratio is None else None)
+    for table in (acting, target_policy if ratio is None else ratio.target):
+        check_table(table, space, action_space)
     known = OneState() if features is None else features_for(features, space)
     return Rollout(world, acting, known, float(discount), seed, chunk, ratio, ends, episodes, play, copies)

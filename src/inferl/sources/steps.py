@@ -14,6 +14,7 @@ from inferl.data.batches import stacked
 from inferl.data.transitions import Transitions
 from inferl.errors import DataError, MissingExtraError, SettingError
 from inferl.features import Features
+from inferl.policies import Table
 from inferl.sources.starts import Starts
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "check_action",
     "check_discount",
     "check_space",
+    "check_table",
     "import_gymnasium",
     "limit_ends",
     "transitions",
@@ -184,6 +186,30 @@ def _remedy(action: Any) -> str:
 def _is_tensor(thing: object) -> bool:
     torch = sys.modules.get("torch")  # imported by whatever made a tensor
     return torch is not None and isinstance(thing, torch.Tensor)
+
+
+def check_table(policy: Any, observations: Any, actions: Any) -> None:
+    """Refuse a table, whose rows and columns are numbered from 0, where states or actions have other numbers.
+
+    >>> import gymnasium
+    >>> from inferl.policies import Table
+    >>> check_table(Table([[0.0, 1.0]]), gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(2, start=1))
+    Traceback (most recent call last):
+        ...
+    inferl.errors.SettingError: the actions are the numbers 1 to 2, and the columns of the policy 0 to 1; give a
+    policy in which the column of action 1 has this number, or a function
+    """
+    if not isinstance(policy, Table):
+        return
+    discrete = import_gymnasium().spaces.Discrete
+    sizes = (("observation", "row", observations), ("action", "column", actions))
+    for (what, line, space), size in zip(sizes, policy.table.shape, strict=True):
+        if isinstance(space, discrete) and (space.start < 0 or 0 < space.start > size - space.n):
+            raise SettingError(
+                f"the {what}s are the numbers {space.start} to {space.start + space.n - 1}, and the {line}s of the "
+                f"policy 0 to {size - 1}; give a policy in which the {line} of {what} {space.start} has this number, "
+                "or a function"
+            )
 
 
 def check_space(space: Any) -> None:

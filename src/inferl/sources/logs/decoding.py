@@ -15,7 +15,7 @@ from inferl.sources.logs.columns import ENDED, Columns
 from inferl.sources.logs.faults import DROP, Faults
 from inferl.sources.logs.features.encoding import Encoder, finite
 from inferl.sources.logs.inputs.pieces import Broken
-from inferl.sources.logs.values import column_of, flags, labels, naming, times
+from inferl.sources.logs.values import column_of, flags, kind_of, labels, naming, numbers, times
 
 __all__ = ["Decoder", "LogRows", "Marks"]
 
@@ -118,7 +118,7 @@ class Decoder:
             after = self.encoder.encode(batch, columns.next_features, faults, ~terminated).features
             if terminated.any():  # the next state after a termination has no effect, whatever the log says
                 after = np.where(terminated if after.ndim == 1 else terminated[:, None], features, after)
-        rewards = finite(columns.reward, column_of(batch, columns.reward), faults)
+        rewards = _rewards(batch, columns.reward, faults)
         order, counted = self._order(batch, faults)
         ratios = self.ratios(batch, columns, faults, seen)
         time = None if columns.time is None else _seconds(batch, columns.time, faults)
@@ -162,6 +162,18 @@ class Decoder:
         order = finite(column, values, faults)
         counted = never if self.gaps or self.clock else order == np.floor(order)
         return np.where(np.isfinite(order), order, np.nan), counted
+
+
+def _rewards(batch: Any, column: str, faults: Faults) -> Floats:
+    """Read finite numbers, or flags, which are text in CSV."""
+    values = column_of(batch, column)
+    with naming(column):
+        read = numbers(values)
+    if kind_of(values) == "text" and np.isnan(read).any():
+        flag, known = flags(values)
+        read = np.where(known, flag, read)
+    faults.note(~np.isfinite(read), column, values, "is not a finite number")
+    return read
 
 
 def _seconds(batch: Any, column: str, faults: Faults) -> Floats:

@@ -52,7 +52,7 @@ def column_of(batch: Any, name: str) -> Any:
 
 
 def plain(values: Any) -> Any:
-    """Return an array without the ways in which Arrow may store it: extensions, runs, dictionaries."""
+    """Return an array without the ways in which Arrow may store it: extensions, runs, dictionaries, views."""
     import pyarrow as pa
     from pyarrow import compute, types
 
@@ -60,7 +60,10 @@ def plain(values: Any) -> Any:
         values = values.storage
     if types.is_run_end_encoded(values.type):
         values = compute.run_end_decode(values)
-    return values.dictionary_decode() if types.is_dictionary(values.type) else values
+    if types.is_dictionary(values.type):
+        values = pa.DictionaryArray.from_arrays(values.indices, plain(values.dictionary)).dictionary_decode()
+    # Arrow can neither take rows of views nor decode a dictionary of them, as polars has them.
+    return values.cast(pa.large_string()) if types.is_string_view(values.type) else values
 
 
 def _field(batch: Any, name: str) -> Any:
@@ -201,8 +204,16 @@ def labels(values: Any) -> tuple[Integers, Bools]:
     >>> bool(codes[0] == codes[2] != codes[1]), int(codes[3])
     (True, 7)
     """
-    if kind_of(values) not in ("text", "time"):
+    import pyarrow as pa
+
+    if kind_of(values) not in ("text", "time", "integer"):
         return integers(values)
+    if kind_of(values) == "integer":
+        try:
+            codes = values.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return codes, values.is_valid().to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # some of them need 64 bits without a sign
+            values = values.cast(pa.string())
     coded = (values.cast("string") if kind_of(values) == "time" else values).dictionary_encode()
     codes = np.array([_code(text) for text in coded.dictionary.to_pylist()], np.int64)
     known = values.is_valid().to_numpy(zero_copy_only=False)

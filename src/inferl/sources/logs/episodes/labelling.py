@@ -44,6 +44,10 @@ class Labelling:
         again = (label[order][1:] == label[order][:-1]) & (over[order][1:] == 0)
         return bool((again & (np.diff(number[order]) < RECENT)).any())
 
+    def mix(self) -> None:
+        """From now on, each episode is a group: remember the labels by their codes there."""
+        self.recent = self.recent + _MIX * self.recent
+
     def label(self, rows: Arranged) -> tuple[Marks, Floats | Integers]:
         """Number the segments of the rows, and return their marks and the features of episode starts."""
         marks, linked = rows.marks, rows.linked()

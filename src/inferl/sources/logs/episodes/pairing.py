@@ -121,6 +121,7 @@ class Pairing:
     def mix(self) -> None:
         """From now on, each episode is a group."""
         self.mixed = True
+        self.labelling.mix()
         if self.waiting is not None:
             marks = self.waiting.marks
             self.waiting = replace(self.waiting, marks=replace(marks, group=marks.episode))

@@ -192,6 +192,8 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
     >>> [path for path in ("a.csv", "b/c.csv", "b/_c.csv", ".b/c.csv") if _pattern("**/*.csv").fullmatch(path)]
     ['a.csv', 'b/c.csv']
+    >>> [path for path in ("[1].csv", "1.csv", "!.csv") if _pattern("[[1!]*.csv").fullmatch(path)]
+    ['[1].csv', '1.csv', '!.csv']
     """
     visible = "(?![._])"
     out = re.sub(
@@ -201,7 +203,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
             "first": f"{visible}[^/]*",
             "any": "[^/]*",
             "one": "[^/]",
-            "set": m[0].replace("[!", "[^"),
+            "set": re.sub(r"^\[!", "[^", m[0][:1] + m[0][1:].replace("[", r"\[")),
             "text": re.escape(m[0]),
         }[m.lastgroup or "text"],
         glob,

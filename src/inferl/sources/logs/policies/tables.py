@@ -201,7 +201,8 @@ def listed(table: Any) -> Listed:
 def plain_actions(actions: Any) -> tuple[Any, ...]:
     """Return the names of actions: numbers, even if written as text, else text."""
     names = [str(name) for name in actions]
-    whole = [int(float(name)) for name in names if name.removesuffix(".0").isdecimal()]
+    plain = [name.removesuffix(".0") for name in names]
+    whole = [int(name) for name in plain if name.removeprefix("-").isdecimal()]
     return tuple(whole) if len(whole) == len(names) else tuple(names)
 
 

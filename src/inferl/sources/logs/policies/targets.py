@@ -17,7 +17,17 @@ from inferl.policies import as_policy as as_acting_policy
 from inferl.sources.logs.columns import Columns, choice
 from inferl.sources.logs.faults import Faults
 from inferl.sources.logs.policies.tables import Listed, digest_of, is_frame, listed, plain_actions
-from inferl.sources.logs.values import column_of, integers, kind_of, naming, numbers, vectors
+from inferl.sources.logs.values import (
+    as_category,
+    categories,
+    column_of,
+    integers,
+    kind_of,
+    kinds_of,
+    naming,
+    numbers,
+    vectors,
+)
 
 __all__ = ["Choice", "Law", "Likelihood", "TargetPolicy", "as_targets", "bound"]
 
@@ -129,7 +139,11 @@ class _Frame:
             import pandas
         except ImportError:
             raise MissingExtraError("pandas", "fit") from None
-        return pandas.DataFrame({name: _typed(column_of(batch, name).take(rows)) for name in self.columns})
+        as_csv = set(kinds_of(batch.schema).values()) == {"text"}
+        read = {name: column_of(batch, name).take(rows) for name in self.columns}
+        return pandas.DataFrame(
+            {name: _typed(values) if as_csv else values.to_pandas() for name, values in read.items()}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,16 +194,17 @@ class Law:
             return integers(values)
         if not any(isinstance(action, str) for action in self.actions):
             taken, whole = integers(values)
-            names: list[Any] = np.where(whole, taken, -1).tolist()
-        elif kind_of(values) == "text":
-            names = values.to_pylist()
-        else:
+            index = {action: number for number, action in enumerate(self.actions)}
+            found = np.array([index.get(name, -1) for name in taken.tolist()], np.int64)
+            return found, whole & (found >= 0)
+        if kind_of(values) not in ("text", "flag"):
             raise SettingError(
                 f"the target policy names its actions ({self.actions[0]!r}, ...), and the log holds {values.type}; if "
                 "they are the actions 0, 1, ... give their probabilities as an array"
             )
-        index = {action: number for number, action in enumerate(self.actions)}
-        found = np.array([index.get(name, -1) for name in names], np.int64)
+        codes, names = categories(values)
+        index = {as_category(action): number for number, action in enumerate(self.actions)}
+        found = np.array([*(index.get(name, -1) for name in names), -1], np.int64)[codes]
         return found, found >= 0
 
     def _probabilities(
@@ -284,9 +299,7 @@ def _classifier(model: Any) -> Policy:
 
 
 def _typed(values: Any) -> Any:
-    """Return a column for a data frame: text as numbers if all of it is, because all values of CSV are text."""
-    if kind_of(values) != "text":
-        return values.to_pandas()
+    """Return a column of CSV for a data frame: text as numbers if all of it is, because all values of CSV are text."""
     read = numbers(values)
     return read if not np.isnan(read).any() else np.array(values.to_pylist(), object)
 
