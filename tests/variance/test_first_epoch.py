@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inferl.algorithms import TD, Algorithm, Linear, NStepTD
+from inferl.algorithms import TD, Algorithm, DoublyRobust, Linear, NStepTD
 from inferl.data.increments import Increments, unexplained
 from inferl.data.transitions import Transitions
 from inferl.environments import ring, two_state_chain
@@ -210,3 +210,43 @@ def test_a_table_costs_the_square_of_the_states_seen() -> None:
     assert_same_bits(before, large)
     with pytest.raises(SettingError, match="OnlineBootstrap"):
         Evaluator(TD(3000)).update(Transitions(np.ones((5, 3000)), np.ones(5), np.ones((5, 3000)), 0.9))
+
+
+def side_by_side(n: int, steps: int, seed: int) -> tuple[Transitions, Transitions]:
+    """Off-policy episodes that all begin together: in order of time, and one after the other."""
+    rng = np.random.default_rng(seed)
+    ratios = rng.choice([0.4, 1.6], size=(steps, n))
+    rewards = (rng.random((steps, n)) < 0.2 + 0.2 * (ratios > 1)).astype(float)
+    label = np.broadcast_to(np.arange(n), (steps, n))
+    last = np.broadcast_to(np.arange(steps)[:, None] == steps - 1, (steps, n))
+    orders = (label.ravel(), *(x.ravel() for x in (rewards, ratios, last)))
+    by_time, by_episode = orders, tuple(x.reshape(steps, n).T.ravel() for x in orders)
+    one = np.ones((steps * n, 1))
+    return tuple(  # type: ignore[return-value]
+        Transitions(one, r, one, 1.0 - end, w, stream=stream, last=end) for stream, r, w, end in (by_time, by_episode)
+    )
+
+
+def test_a_log_in_order_of_time_has_the_error_of_one_in_order_of_episodes() -> None:
+    """Of 8,192 rows, only 192 are ends; values from these would be ten times too large."""
+    by_time, by_episode = side_by_side(2000, 5, seed=0)
+    one, other = (Evaluator(DoublyRobust(1)).update(data).interval() for data in (by_time, by_episode))
+    assert one.estimate == pytest.approx(other.estimate, rel=1e-9)
+    assert one.standard_error == pytest.approx(float(np.asarray(other.standard_error)), rel=0.1)
+
+
+def test_rows_are_kept_until_most_episodes_have_ended() -> None:
+    by_time, by_episode = side_by_side(6000, 4, seed=1)
+    whole = Evaluator(DoublyRobust(1)).update(by_time)
+    assert state_after(whole).first_epoch
+    assert state_after(Evaluator(DoublyRobust(1)).update(by_episode)).first_epoch is None
+    cut = Evaluator(DoublyRobust(1))
+    for start, stop in pairwise([0, 1, 8191, 8193, 16384, 20_000, len(by_time)]):
+        cut = cut.update(by_time[start:stop])
+    assert_same_bits(cut, whole)
+
+
+def test_rows_that_wait_for_ends_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_time, _ = side_by_side(6000, 4, seed=2)
+    monkeypatch.setattr("inferl.variance.first_epoch.MOST_WAITING", 2**14)
+    assert state_after(Evaluator(DoublyRobust(1)).update(by_time[:18_000])).first_epoch is None

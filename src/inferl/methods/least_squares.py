@@ -6,7 +6,8 @@ in the same pass: f_t is evaluated at a *pilot* theta, which is renewed at the e
 ...), and summed over blocks of 1, 2, 4, ... steps and over whole streams (see `inferl.variance`). When the pilot moves,
 all block sums are shifted by A (old - new) / n per step. An early pilot is inaccurate, which makes its scores too
 large; so the rows of the first epoch are kept, and scored at the current theta until the epoch ends. Memory is
-O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows per parameter, whichever is more.
+O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows per parameter, whichever is more; while
+most episodes have not ended yet, up to 32 megabytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from inferl.methods.misfit import Misfit
 from inferl.methods.solution import LeastSquaresReading
 from inferl.variance.batch_means import Blocks, Cascade, Moments, Scores, block_error, correlation
 from inferl.variance.episode_sums import EpisodeSums
-from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows
+from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows, waits_for_ends
 from inferl.variance.history import History
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
 from inferl.variance.mixing import Mixing
@@ -234,7 +235,9 @@ class LeastSquares(Method):
             _add(state.current, state.wholes, state.history, _scores(state, seen, clock), clock)
         else:
             state.first_epoch = appended(state.first_epoch, FirstEpoch(increments, clock))
-            state.epoch_end = first_epoch_rows(len(state.coordinates), increments)
+            state.epoch_end = max(state.epoch_end, first_epoch_rows(len(state.coordinates), increments))
+            if state.n >= state.epoch_end and self.blocks == "episode" and waits_for_ends(state.first_epoch):
+                state.epoch_end *= 2
         if state.n >= state.epoch_end:
             if device is not None:
                 vars(state).update(vars(on_host(state)))

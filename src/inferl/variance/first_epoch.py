@@ -10,15 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from inferl.data.arrays import Rows
 from inferl.data.increments import Increments
 from inferl.data.streams import TILE, Clock
 
-__all__ = ["FEWEST_KEPT", "FirstEpoch", "appended", "first_epoch_rows"]
+__all__ = ["FEWEST_KEPT", "FirstEpoch", "appended", "first_epoch_rows", "waits_for_ends"]
 
 FEWEST_KEPT = 256  # rows; at least four per parameter are needed for a first solution
 MOST_KEPT = 8192  # rows, unless they hold more than ...
 MOST_NUMBERS = 2**18  # ... numbers in total, because every interval is computed from them
+MOST_WAITING = 2**22  # the same, while most episodes that have begun have not ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,20 @@ def first_epoch_rows(p: int, rows: Increments) -> int:
     numbers = rows.numbers() // len(rows)
     longest = min(MOST_KEPT, MOST_NUMBERS // numbers)
     return -(-max(FEWEST_KEPT, 4 * p, longest) // TILE) * TILE
+
+
+def waits_for_ends(pieces: tuple[FirstEpoch, ...]) -> bool:
+    """Return whether most episodes have not ended yet, and twice as many rows may be kept.
+
+    With rewards of many episodes and the ends of few, values are far off at discount 1. Off-policy, an episode that is
+    scored at such values has a score of another size, and in a log in order of time all of them would be.
+    """
+    slot, episode, last = (
+        np.concatenate([getattr(rows.clock, name) for rows in pieces]) for name in ("slot", "episode", "last")
+    )
+    begun = len(np.unique(slot * (int(episode.max()) + 1) + episode))
+    numbers = sum(rows.increments.numbers() for rows in pieces)
+    return 2 * int(np.count_nonzero(last)) < begun and 2 * numbers <= MOST_WAITING
 
 
 def appended(pieces: tuple[FirstEpoch, ...], rows: FirstEpoch) -> tuple[FirstEpoch, ...]:
