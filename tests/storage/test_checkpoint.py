@@ -614,6 +614,19 @@ def test_arrays_by_columns_are_refused(path: Path) -> None:
         Evaluator.load(path)
 
 
+def test_first_rows_of_other_features_are_refused(path: Path) -> None:
+    phi = np.random.default_rng(0).normal(size=(101, 3))
+    Evaluator(TD(3)).update(Transitions(phi[:-1], np.ones(100), phi[1:], 0.9)).save(path)
+
+    def change(content: Any, arrays: dict[str, Any]) -> None:
+        name = at(content, "state", "constant", "rows")["array"]
+        arrays[name] = np.ones((len(arrays[name]), 4))
+
+    forge(path, change)
+    with pytest.raises(CheckpointCorruptError, match="another length"):
+        Evaluator.load(path)
+
+
 def test_threads_are_given_anew(path: Path) -> None:
     """They belong to the machine, not to the run."""
     evaluator = saved(path)

@@ -90,6 +90,8 @@ def verify_together(algorithm: Algorithm, method: Method, state: EvaluatorState,
         return
     step = _zeros(algorithm, state)
     algorithm.check(step)
+    first, width = state.constant.rows, step.features.shape[1:] if isinstance(step, Transitions) else ()
+    demand(not len(first) or first.shape[1:] == width, "the first rows of the features have another length")
     _, steps = Streams().place(step)
     increments, _, carry = algorithm.increments(steps, {})
     if pending is not None:
