@@ -60,6 +60,17 @@ def test_every_committed_result_says_what_made_it() -> None:
         assert "numpy" in provenance.software(one)
 
 
+def test_results_of_the_paper_name_commits_of_the_history() -> None:
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("the history is not here")
+    for path in (ROOT / "docs" / "results").glob("*.json"):
+        commit = json.loads(path.read_text())["provenance"]["commit"]
+        assert git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0, path.name
+
+
 def test_changes_of_the_source_are_told_and_those_of_results_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
