@@ -248,5 +248,5 @@ def test_rows_are_kept_until_most_episodes_have_ended() -> None:
 
 def test_rows_that_wait_for_ends_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     by_time, _ = side_by_side(6000, 4, seed=2)
-    monkeypatch.setattr("inferl.variance.first_epoch.MOST_WAITING", 2**14)
+    monkeypatch.setattr("inferl.variance.first_epoch.MOST_WAITING", 2**16)
     assert state_after(Evaluator(DoublyRobust(1)).update(by_time[:18_000])).first_epoch is None

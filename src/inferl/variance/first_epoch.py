@@ -21,7 +21,8 @@ __all__ = ["FEWEST_KEPT", "FirstEpoch", "appended", "first_epoch_rows", "waits_f
 FEWEST_KEPT = 256  # rows; at least four per parameter are needed for a first solution
 MOST_KEPT = 8192  # rows, unless they hold more than ...
 MOST_NUMBERS = 2**18  # ... numbers in total, because every interval is computed from them
-MOST_WAITING = 2**22  # the same, while most episodes that have begun have not ended
+MOST_WAITING = 2**22  # numbers, clock included, while most episodes that have begun have not ended
+BESIDE = 8  # numbers of a row beside its vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ def waits_for_ends(pieces: tuple[FirstEpoch, ...]) -> bool:
         np.concatenate([getattr(rows.clock, name) for rows in pieces]) for name in ("slot", "episode", "last")
     )
     begun = len(np.unique(slot * (int(episode.max()) + 1) + episode))
-    numbers = sum(rows.increments.numbers() for rows in pieces)
+    numbers = sum(rows.increments.numbers() + BESIDE * len(rows) for rows in pieces)
     return 2 * int(np.count_nonzero(last)) < begun and 2 * numbers <= MOST_WAITING
 
 
