@@ -33,8 +33,8 @@ GROUPS = {
     "sanitize": ("", 1),
     "mutants": ("--sample", 0),
 }
-# Of each group: seconds after which a campaign is stopped, and counts as failed. A full one takes less on one core: that
-# of checkpoints took 51 minutes beside other work.
+# Of each group: seconds after which a campaign is stopped, and counts as failed. A full one takes less on one core:
+# that of checkpoints took 51 minutes beside other work.
 LIMITS = {"fuzz": 12 * 3600.0, "crash": 2 * 3600.0, "soak": 2 * 3600.0, "sanitize": 4 * 3600.0, "mutants": 12 * 3600.0}
 GRACE = 30.0  # seconds between being asked to end and being killed
 SANITIZERS = {

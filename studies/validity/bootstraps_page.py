@@ -47,7 +47,7 @@ def facts(starts: dict[str, Any], automatic: dict[str, Any]) -> dict[str, Any]:
         "too low": lambda name: str(sum(c["method"] == name and too_low(c) for c in long)),
         "lowest": lambda name: percent(min(c["coverage"] for c in long if c["method"] == name)),
         "mean": lambda name: percent(float(np.mean([c["coverage"] for c in long if c["method"] == name]))),
-        "width, median": lambda name: f"{np.median([c['width'] for c in long if c['method'] == name]):.2f}",
+        "width, median": lambda name: f"{np.nanmedian([c['width'] for c in long if c['method'] == name]):.2f}",
     }
     repeats = cells[0]["repeats"]
     return {

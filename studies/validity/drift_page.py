@@ -57,12 +57,16 @@ def facts(content: dict[str, Any]) -> dict[str, Any]:
         ),
     ]
     own = {cell["what"]: cell for cell in content["evaluators"]}
+    groups: dict[tuple[float, int], list[Cell]] = {}
+    for cell in content["power"]:
+        groups.setdefault((cell["shift"], cell["windows_before"]), []).append(cell)
     return {
         "limit": content["limit"][0],
         "limit_runs": count(content["limit"][0]["runs"]),
         "coverage_table": coverage,
         "alarms_table": alarms,
-        "pooled": {data: pooled(content["alarms"], data) for data in DATA},
+        "pooled": {data: pooled([c for c in content["alarms"] if c["data"] == data]) for data in DATA},
+        "found": [f"shift {size:g}, {n} windows: {pooled(cells)}" for (size, n), cells in groups.items()],
         "power_table": power,
         "ideal": ", ".join(
             f"{share_of(c)} (shift {c['shift']:g}, {c['windows_before']} windows before)" for c in content["ideal"]
@@ -105,7 +109,7 @@ def seen(cell: Cell) -> bool:
     return bool(cell["share"] >= FOUND)
 
 
-def pooled(cells: list[Cell], data: str) -> str:
-    """Alarms over all streams."""
-    number, runs = (sum(cell[key] for cell in cells if cell["data"] == data) for key in ("number", "runs"))
+def pooled(cells: list[Cell]) -> str:
+    """Alarms, or shifts found, over all streams."""
+    number, runs = (sum(cell[key] for cell in cells) for key in ("number", "runs"))
     return f"{count(number)} of {count(runs)}, {share(number / runs, clopper_pearson(number, runs, 0.95))}"
