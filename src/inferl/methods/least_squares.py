@@ -6,15 +6,14 @@ in the same pass: f_t is evaluated at a *pilot* theta, which is renewed at the e
 ...), and summed over blocks of 1, 2, 4, ... steps and over whole streams (see `inferl.variance`). When the pilot moves,
 all block sums are shifted by A (old - new) / n per step. An early pilot is inaccurate, which makes its scores too
 large; so the rows of the first epoch are kept, and scored at the current theta until the epoch ends. Memory is
-O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows per parameter, whichever is more; while
-most episodes have not ended yet, up to 32 megabytes.
+O(p^2 log n), p the number of parameters seen, plus two megabytes or four rows per parameter, whichever is more (32
+megabytes while most episodes are open).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import floor, log2
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -38,7 +37,7 @@ from inferl.methods.misfit import Misfit
 from inferl.methods.solution import LeastSquaresReading
 from inferl.variance.batch_means import Blocks, Cascade, Moments, Scores, block_error, correlation
 from inferl.variance.episode_sums import EpisodeSums
-from inferl.variance.first_epoch import FEWEST_KEPT, FirstEpoch, appended, first_epoch_rows, waits_for_ends
+from inferl.variance.first_epoch import FirstEpoch, appended, first_epoch_rows, n_levels, waits_for_ends
 from inferl.variance.history import History
 from inferl.variance.kurtosis import fourth_moments_of, kurtosis_ess, reduced_df
 from inferl.variance.mixing import Mixing
@@ -365,7 +364,7 @@ class LeastSquares(Method):
         current = ended[0].widened(capacity - states[0].coordinates.capacity)
         if isinstance(current, EpisodeSums):
             current.closed = sum(blocks.closed for blocks in ended if isinstance(blocks, EpisodeSums))
-        current = current.next_epoch(_n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
+        current = current.next_epoch(n_levels(2 * (current.closed if isinstance(current, EpisodeSums) else n)))
         return LeastSquaresState(
             coordinates=coordinates,
             outputs=states[0].outputs,
@@ -496,7 +495,7 @@ class LeastSquares(Method):
         state.pilot, state.first_epoch = pilot, None
         state.epoch_end *= 2
         expected = 2 * blocks.closed if isinstance(blocks, EpisodeSums) else state.epoch_end
-        state.current = blocks.next_epoch(_n_levels(expected))
+        state.current = blocks.next_epoch(n_levels(expected))
 
     def _combined(
         self, state: LeastSquaresState, blocks: BlockSums, wholes: Wholes | None, history: History, pilot: Floats
@@ -533,10 +532,10 @@ class LeastSquares(Method):
         """Return empty block sums for a first epoch of n rows, of the type that suits its scores."""
         p = scores.size if isinstance(scores, Sparse) else scores.shape[1]
         if self.blocks == "episode":
-            return EpisodeSums.empty(_n_levels(n), p)
+            return EpisodeSums.empty(n_levels(n), p)
         if isinstance(scores, Sparse):
-            return SparseCascade.empty(_n_levels(n), p, scores.index.shape[1])
-        return Cascade.empty(_n_levels(n), p)
+            return SparseCascade.empty(n_levels(n), p, scores.index.shape[1])
+        return Cascade.empty(n_levels(n), p)
 
     def _scored(
         self, state: LeastSquaresState, pilot: Floats, factored: Factored, index: Integers | None = None
@@ -596,8 +595,3 @@ def _add(blocks: BlockSums, wholes: Wholes | None, history: History, scores: Vec
     history.add(scores, clock.slot)
     if wholes is not None:
         wholes.add(scores, clock)
-
-
-def _n_levels(epoch_end: int) -> int:
-    """Number of block lengths: blocks longer than a sixth of the data at an epoch's end are of no use."""
-    return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))

@@ -13,9 +13,9 @@ does for all time to come.
 
 A change looks like slow dependence to variance rates of blocks. So these are computed from what the two halves of a
 block differ by: 2 v_j - v_(j+1), from the rates v_j of blocks of 2^j steps. That leaves the few blocks within which the
-mean changed. They are short, or, where they are long, the most likely change is taken out first. Where a p-value of
-one in a million is asked for, degrees of freedom decide what is found. So dependence over more than four blocks counts
-as change, and growth of the rates counts as noise up to `NOISE` standard errors, twice as many as for an interval.
+mean changed. They are short, or, where they are long, the most likely change is taken out first. Dependence over more
+than four blocks counts as change: few blocks of such a length would leave few degrees of freedom, and where a p-value
+of one in a million is asked for, these are what decides.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ LIMIT = 9.7  # -log of the p-value that counts as a change, less that of the sha
 BLOCKS = 512  # blocks for which LIMIT was found
 FEWEST = 2  # blocks before a change, and after it
 JOINED = 2  # levels of the variance above that of half a block
-NOISE = 2.0  # see `long_run`
 MOST = 16  # changes that are looked for
 LIKELY = 7.35  # by how much Z^2 of the true border is below the largest, at most, in 95 % of all cases (Siegmund, 1988)
 
@@ -171,7 +170,7 @@ def _variance(
     every = np.maximum.accumulate(every, axis=0)
     if not len(freedom) or freedom[0] < FEWEST_USED:
         return np.nan, np.nan
-    variance, degrees, _ = long_run(every, freedom, noise=NOISE)
+    variance, degrees, _ = long_run(every, freedom)
     return float(variance[0]), float(degrees[0])
 
 

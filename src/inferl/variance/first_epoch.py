@@ -8,6 +8,7 @@ correction.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import floor, log2
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from inferl.data.arrays import Rows
 from inferl.data.increments import Increments
 from inferl.data.streams import TILE, Clock
 
-__all__ = ["FEWEST_KEPT", "FirstEpoch", "appended", "first_epoch_rows", "waits_for_ends"]
+__all__ = ["FirstEpoch", "appended", "first_epoch_rows", "n_levels", "waits_for_ends"]
 
 FEWEST_KEPT = 256  # rows; at least four per parameter are needed for a first solution
 MOST_KEPT = 8192  # rows, unless they hold more than ...
@@ -38,6 +39,11 @@ def first_epoch_rows(p: int, rows: Increments) -> int:
     numbers = rows.numbers() // len(rows)
     longest = min(MOST_KEPT, MOST_NUMBERS // numbers)
     return -(-max(FEWEST_KEPT, 4 * p, longest) // TILE) * TILE
+
+
+def n_levels(epoch_end: int) -> int:
+    """Number of block lengths: blocks longer than a sixth of the data at an epoch's end are of no use."""
+    return 1 + floor(log2(max(epoch_end, FEWEST_KEPT) / 6))
 
 
 def waits_for_ends(pieces: tuple[FirstEpoch, ...]) -> bool:
