@@ -101,6 +101,15 @@ def test_a_change_of_any_size_is_one_change(ess: float) -> None:
         assert change.shift == pytest.approx(size, rel=0.1)
 
 
+def test_a_change_is_where_the_means_differ_most() -> None:
+    """Not where the p-value is smallest: borders with longer pieces on both sides have more degrees of freedom."""
+    steps = noise(40, 0) + np.where(np.arange(40 * LENGTH) < 31 * LENGTH, 0.0, 30.0)
+    sums, length = steps.reshape(-1, LENGTH).sum(axis=1), np.full(40, LENGTH)
+    likely = _most_likely(sums, length, 40, [], variance=1.0, df=1000.0, ess=5000.0)
+    assert likely is not None
+    assert likely[0] == 31
+
+
 def test_more_is_asked_of_the_best_of_many_targets() -> None:
     n = 60 * LENGTH
     steps = noise(60, 2) + np.where(np.arange(n) < n / 2, 0.0, 7.5 * np.sqrt(4 / n))
